@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: both families, private data, depths, rejection, time-outs, peers that speak no
  * iWARP. */
-#include "fixture.h"
+#include "opened.h"
 #include "process.h"
 #include "sockets.h"
 
@@ -35,7 +35,6 @@ static void check_data(const it_event_cm_any_t *event, size_t length, unsigned c
 
 START_TEST(connect_with_private_data)
 {
-    struct pair pair;
     unsigned char data[IT_MAX_PRIV_DATA];
     it_net_addr_t address;
     it_event_t event;
@@ -70,13 +69,11 @@ START_TEST(connect_with_private_data)
         ck_assert_mem_eq(&event.conn.dst_path.u.iwarp.laddr, &address.addr, octets);
     }
     ck_assert_int_eq(node_state(pair.b.ep), IT_EP_STATE_CONNECTED);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(read_depths_are_agreed)
 {
-    struct pair pair;
     it_ep_attributes_t attributes;
     it_ep_param_t params;
 
@@ -98,13 +95,11 @@ START_TEST(read_depths_are_agreed)
     ck_assert_uint_ge(pair.established.conn.rdma_read_ord, 1);
     params = node_query(pair.b.ep);
     ck_assert_uint_le(params.attr.srv.rc.rdma_read_ord, 3);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(read_depths_suppressed)
 {
-    struct pair pair;
     it_net_addr_t address;
     it_path_t path;
     unsigned char data[4];
@@ -127,13 +122,11 @@ START_TEST(read_depths_suppressed)
     ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, data, 3));
     event = expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     check_data(&event.cm_any, 3, 0xe0);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(both_ports_given)
 {
-    struct pair pair;
     it_conn_qual_t qualifier = { .type = IT_IANA_LR_PORT };
     it_net_addr_t address;
     it_path_t path;
@@ -162,7 +155,6 @@ START_TEST(both_ports_given)
     ck_assert_uint_ne(event.conn_req.conn_qual.conn_qual.lr_port.remote, 0);
     ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -181,29 +173,29 @@ static uint16_t free_port(void)
 }
 
 /* Connects to the port on which b listened last. */
-static it_status_t connect_from(struct pair *pair, uint16_t port)
+static it_status_t connect_from(struct pair *both, uint16_t port)
 {
     it_conn_qual_t qualifier = { .type = IT_IANA_LR_PORT };
-    it_net_addr_t address = node_address(&pair->b, IT_IPV4);
-    it_path_t path = path_to(&pair->a, &address);
+    it_net_addr_t address = node_address(&both->b, IT_IPV4);
+    it_path_t path = path_to(&both->a, &address);
 
     qualifier.conn_qual.lr_port.local = port;
-    qualifier.conn_qual.lr_port.remote = pair->b.qualifier.conn_qual.port;
-    return it_ep_connect(pair->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
+    qualifier.conn_qual.lr_port.remote = both->b.qualifier.conn_qual.port;
+    return it_ep_connect(both->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
 }
 
-static void live_and_end(struct pair *pair)
+static void live_and_end(struct pair *both)
 {
-    it_event_t asked = expect(pair->b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+    it_event_t asked = expect(both->b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
 
     ck_assert_int_eq(asked.conn_req.conn_qual.type, IT_IANA_PORT);
-    ok(it_ep_accept(pair->b.ep, asked.conn_req.cn_est_id, NULL, 0));
-    expect(pair->a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    expect(pair->b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    ok(it_ep_disconnect(pair->a.ep, NULL, 0));
-    expect(pair->a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    expect(pair->b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    ok(it_ep_reset(pair->b.ep));
+    ok(it_ep_accept(both->b.ep, asked.conn_req.cn_est_id, NULL, 0));
+    expect(both->a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(both->b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    ok(it_ep_disconnect(both->a.ep, NULL, 0));
+    expect(both->a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    expect(both->b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    ok(it_ep_reset(both->b.ep));
 }
 
 /* True if a socket without SO_REUSEADDR cannot bind the port. */
@@ -222,7 +214,6 @@ static bool port_rests(uint16_t port)
 START_TEST(local_port_that_rests)
 {
     it_ep_attributes_t attributes;
-    struct pair pair;
     uint16_t port;
 
     pair_open(&pair, IFACE);
@@ -243,13 +234,11 @@ START_TEST(local_port_that_rests)
     node_listen(&pair.b);
     ok(connect_from(&pair, port));
     live_and_end(&pair);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(connect_with_regions)
 {
-    struct pair pair;
     struct buffer ours, theirs;
     it_net_addr_t address;
     it_path_t path;
@@ -291,14 +280,12 @@ START_TEST(connect_with_regions)
     ck_assert_uint_eq(context, ours.context);
     is(IT_ERR_INVALID_PZ, itx_get_rmr_context_for_ep(pair.a.ep, theirs.lmr, &context));
     ok(itx_init_tracing("a name", 3));
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(many_at_once)
 {
     enum { COUNT = 8 };
-    struct pair pair;
     it_ep_handle_t active[COUNT], passive[COUNT];
     it_net_addr_t address;
     it_path_t path;
@@ -328,7 +315,6 @@ START_TEST(many_at_once)
         ck_assert_int_eq(node_state(active[i]), IT_EP_STATE_CONNECTED);
         ck_assert_int_eq(node_state(passive[i]), IT_EP_STATE_CONNECTED);
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -336,7 +322,6 @@ END_TEST
 
 START_TEST(rejected_with_private_data)
 {
-    struct pair pair;
     unsigned char data[16];
     it_event_t event, refused;
 
@@ -354,13 +339,11 @@ START_TEST(rejected_with_private_data)
     ck_assert_int_eq(node_state(pair.b.ep), IT_EP_STATE_UNCONNECTED);
     ok(it_ep_reset(pair.a.ep));
     pair_connect(&pair, FAMILY);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(nobody_listens)
 {
-    struct pair pair;
     it_net_addr_t address;
     it_path_t path;
     it_event_t event;
@@ -373,13 +356,11 @@ START_TEST(nobody_listens)
     event = expect(pair.a.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     ck_assert_int_eq(event.conn.reject_reason_code, IT_CN_REJ_OTHER);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_NONOPERATIONAL);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(request_not_answered)
 {
-    struct pair pair;
     it_net_addr_t address;
     it_path_t path;
     it_event_t event, late;
@@ -400,7 +381,6 @@ START_TEST(request_not_answered)
         expect(pair.b.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     else
         is(IT_ERR_INVALID_CN_EST_ID, status);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -423,7 +403,7 @@ static int plain_listener(const it_net_addr_t *where, it_conn_qual_t *qualifier)
 
 /* Closes each incoming connection until the attempt has failed: an initiator may try again with the
  * older revision. */
-static it_event_t close_until_told(const struct node *node, int listener)
+static it_event_t close_until_told(const struct node *own, int listener)
 {
     uint64_t deadline = tc_deadline(PATIENCE);
     it_event_t event;
@@ -432,7 +412,7 @@ static it_event_t close_until_told(const struct node *node, int listener)
     do {
         if (tc_wait_fd(listener, POLLIN, tc_deadline(10)) == POLLIN)
             close(accept(listener, NULL, NULL));
-        status = it_evd_dequeue(node->connections, &event);
+        status = it_evd_dequeue(own->connections, &event);
     } while (status == IT_ERR_QUEUE_EMPTY && !tc_expired(deadline));
     ok(status);
     return event;
@@ -441,30 +421,30 @@ static it_event_t close_until_told(const struct node *node, int listener)
 static it_conn_reject_code_t connect_to_stranger(const char *name, enum manners manners)
 {
     static const char words[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-    struct node node;
+    struct node own;
     it_conn_qual_t qualifier;
     it_net_addr_t address;
     it_path_t path;
     it_event_t event;
     int listener, fd;
 
-    node_open(&node, name);
-    ck_assert(node.info->transport_type == IT_IWARP_TCP_TRANSPORT);
-    node_endpoint(&node);
-    address = node_address(&node, IT_IPV4);
+    node_open(&own, name);
+    ck_assert(own.info->transport_type == IT_IWARP_TCP_TRANSPORT);
+    node_endpoint(&own);
+    address = node_address(&own, IT_IPV4);
     listener = plain_listener(&address, &qualifier);
-    path = path_to(&node, &address);
+    path = path_to(&own, &address);
     path.timeout = manners == SILENT ? 300000 : 5000000;
-    ok(it_ep_connect(node.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    ok(it_ep_connect(own.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
     fd = accept(listener, NULL, NULL);
     if (manners == TALKS)
         ck_assert_int_eq(send(fd, words, sizeof(words), MSG_NOSIGNAL), sizeof(words));
     if (manners == CLOSES)
         close(fd);
-    event = manners == CLOSES ? close_until_told(&node, listener) : next(node.connections);
+    event = manners == CLOSES ? close_until_told(&own, listener) : next(own.connections);
     ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
-    ck_assert_int_eq(node_state(node.ep), IT_EP_STATE_NONOPERATIONAL);
-    node_close(&node);
+    ck_assert_int_eq(node_state(own.ep), IT_EP_STATE_NONOPERATIONAL);
+    node_close(&own);
     close(listener);
     return event.conn.reject_reason_code;
 }
@@ -492,7 +472,6 @@ END_TEST
 /* A connection that does not speak MPA is dropped; others are served. */
 START_TEST(stranger_connects)
 {
-    struct pair pair;
     struct sockaddr_in address = { .sin_family = AF_INET };
     int fd;
 
@@ -505,15 +484,14 @@ START_TEST(stranger_connects)
     speak_no_mpa(fd);
     close(fd);
     pair_connect(&pair, IT_IPV4);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_connect");
-    TCase *up = tc_case(suite, "up", NULL, NULL);
-    TCase *refused = tc_case(suite, "refused", NULL, NULL);
+    TCase *up = tc_case(suite, "up", NULL, fx_close);
+    TCase *refused = tc_case(suite, "refused", NULL, fx_close);
 
     add_each_family(up, connect_with_private_data);
     add_where(up, FX_READ_DEPTHS, read_depths_are_agreed);

@@ -4,6 +4,7 @@
  * (convert.h).
  */
 #include "convert.h"
+#include "opened.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -325,7 +326,6 @@ END_TEST
 
 START_TEST(where_there_is_no_conversion)
 {
-    struct node node;
     int fds[2];
 
     node_open(&node, IFACE);
@@ -337,7 +337,6 @@ START_TEST(where_there_is_no_conversion)
         close(fds[0]);
         close(fds[1]);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -406,7 +405,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_socket_convert");
-    TCase *tc = tc_case(suite, "convert", NULL, NULL);
+    TCase *tc = tc_case(suite, "convert", NULL, fx_close);
     int count = (int)fx_interfaces();
 
     tcase_set_timeout(tc, tc_timeout_ms(120000) / 1000.0);

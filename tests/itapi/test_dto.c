@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data transfer: completions, slots, order, fences, flush. */
 #include "dto.h"
+#include "opened.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 
 START_TEST(suppressed_completions)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t one;
     it_event_t event;
@@ -24,14 +24,12 @@ START_TEST(suppressed_completions)
                           to.context));
     expect_done(pair.a.requests, WRITE, 10, IT_DTO_SUCCESS); /* the others are suppressed */
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.a.requests, &event));
-    pair_close(&pair);
 }
 END_TEST
 
 /* Suppressed requests return their places with the next completion, always. */
 START_TEST(slots_come_back)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t one;
     it_ep_param_t params;
@@ -49,13 +47,11 @@ START_TEST(slots_come_back)
         ok(it_post_rdma_write(pair.a.ep, &one, 1, round, BOTH, address_in(&to, 0), to.context));
         expect_done(pair.a.requests, WRITE, round, IT_DTO_SUCCESS);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(too_many_posts)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
     it_ep_param_t params;
@@ -82,7 +78,6 @@ START_TEST(too_many_posts)
     is(IT_ERR_TOO_MANY_POSTS, it_post_send(pair.a.ep, &one, 1, 0, BOTH));
     for (size_t i = 1; i <= posted; i++)
         expect_done(pair.a.requests, WRITE, i, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -90,7 +85,6 @@ END_TEST
  * are returned whole. */
 START_TEST(order)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t one;
 
@@ -123,14 +117,12 @@ START_TEST(order)
             expect_done(pair.a.requests, WRITE, 100 + i, IT_DTO_SUCCESS);
         expect_done(pair.a.requests, SEND, i, IT_DTO_SUCCESS);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 /* A fenced Write sends what a Read fetched. */
 START_TEST(fence)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
 
@@ -149,14 +141,12 @@ START_TEST(fence)
         ck_assert_uint_eq(there.data[1u << 20], round);
         ck_assert_uint_eq(there.data[(2u << 20) - 1], round);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 /* More Reads than ORD wait in the queue. */
 START_TEST(reads_beyond_ord)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
 
@@ -172,14 +162,12 @@ START_TEST(reads_beyond_ord)
     for (uint64_t i = 0; i < 64; i++)
         expect_done(pair.a.requests, READ, i, IT_DTO_SUCCESS);
     ck_assert_int_eq(memcmp(here.data, there.data, here.length), 0);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(both_directions_at_once)
 {
     enum { COUNT = 200, SIZE = 20000 };
-    struct pair pair;
     struct buffer a, b;
 
     pair_connected(&pair, IFACE);
@@ -201,14 +189,12 @@ START_TEST(both_directions_at_once)
         expect_done(pair.a.requests, SEND, i - 1, IT_DTO_SUCCESS);
         expect_done(pair.b.requests, SEND, i - 1, IT_DTO_SUCCESS);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 /* Posted before the peer's first message: queued, then sent (the library hides iWARP's rule). */
 START_TEST(passive_side_posts_first)
 {
-    struct pair pair;
     struct buffer a, b;
     it_event_t event;
 
@@ -222,7 +208,6 @@ START_TEST(passive_side_posts_first)
     send_octets(&pair.b, &b, 100, 6, BOTH);
     expect_done(pair.a.receives, RECV, 5, IT_DTO_SUCCESS);
     expect_done(pair.b.requests, SEND, 6, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -230,7 +215,6 @@ END_TEST
 
 START_TEST(flush_on_disconnect)
 {
-    struct pair pair;
     struct buffer a, b;
 
     pair_connected(&pair, IFACE);
@@ -248,31 +232,30 @@ START_TEST(flush_on_disconnect)
             expect_done(pair.a.receives, RECV, i, IT_DTO_ERR_FLUSHED).transferred_length, 0);
         expect_done(pair.b.receives, RECV, i, IT_DTO_ERR_FLUSHED);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 /* A message whose Send completed arrives even if (disconnect,) free and close follow at once. */
 static void leave_after_the_last_message(const char *name, bool disconnect)
 {
-    struct pair pair;
+    struct pair both;
     struct buffer a, b;
 
-    pair_connected(&pair, name);
-    a = buffer_make(&pair.a, 1u << 20, IT_PRIV_LOCAL);
-    b = buffer_make(&pair.b, 1u << 20, IT_PRIV_LOCAL);
+    pair_connected(&both, name);
+    a = buffer_make(&both.a, 1u << 20, IT_PRIV_LOCAL);
+    b = buffer_make(&both.b, 1u << 20, IT_PRIV_LOCAL);
     scramble(&a);
-    receive(&pair.b, &b, 1u << 20, 9);
-    send_octets(&pair.a, &a, 1u << 20, 8, BOTH);
-    expect_done(pair.a.requests, SEND, 8, IT_DTO_SUCCESS);
+    receive(&both.b, &b, 1u << 20, 9);
+    send_octets(&both.a, &a, 1u << 20, 8, BOTH);
+    expect_done(both.a.requests, SEND, 8, IT_DTO_SUCCESS);
     if (disconnect)
-        ok(it_ep_disconnect(pair.a.ep, NULL, 0));
-    ok(it_ep_free(pair.a.ep));
-    node_close(&pair.a);
-    expect_done(pair.b.receives, RECV, 9, IT_DTO_SUCCESS);
+        ok(it_ep_disconnect(both.a.ep, NULL, 0));
+    ok(it_ep_free(both.a.ep));
+    node_close(&both.a);
+    expect_done(both.b.receives, RECV, 9, IT_DTO_SUCCESS);
     ck_assert_int_eq(memcmp(a.data, b.data, 1u << 20), 0);
-    expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    node_close(&pair.b);
+    expect(both.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    node_close(&both.b);
 }
 
 START_TEST(last_message_arrives)
@@ -290,7 +273,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_dto");
-    TCase *done = tc_case(suite, "completions", NULL, NULL);
+    TCase *done = tc_case(suite, "completions", NULL, fx_close);
 
     add_each(done, suppressed_completions, slots_come_back, too_many_posts, order, fence,
              reads_beyond_ord, both_directions_at_once, passive_side_posts_first,

@@ -2,6 +2,7 @@
 /* Data transfers that fail: at the post, by the peer's protection; the state of the connection
  * afterwards. */
 #include "dto.h"
+#include "opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +14,16 @@
 /* --- what is found at post --- */
 
 /* Connects a pair; each side has a buffer with all privileges. */
-static void connect_with_memory(struct pair *pair, const char *name, struct buffer *here,
+static void connect_with_memory(struct pair *both, const char *name, struct buffer *here,
                                 struct buffer *there, size_t size)
 {
-    pair_connected(pair, name);
-    *here = buffer_make(&pair->a, size, EVERYTHING);
-    *there = buffer_make(&pair->b, size, EVERYTHING);
+    pair_connected(both, name);
+    *here = buffer_make(&both->a, size, EVERYTHING);
+    *there = buffer_make(&both->b, size, EVERYTHING);
 }
 
 START_TEST(X039_post_errors)
 {
-    struct pair pair;
     struct buffer buffer, only_read;
     struct node other;
     struct buffer foreign;
@@ -76,13 +76,11 @@ START_TEST(X039_post_errors)
     is(IT_ERR_INVALID_HANDLE, it_post_recv(pair.a.ia, &one, 1, 0, BOTH));
     expect_nothing(pair.a.requests); /* no event follows a call that failed */
     node_close(&other);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(payload_limit)
 {
-    struct pair pair;
     struct buffer here, there;
     it_ep_attributes_t attributes;
     it_lmr_triplet_t one;
@@ -108,13 +106,11 @@ START_TEST(payload_limit)
     expect_done(pair.a.requests, WRITE, 2, IT_DTO_SUCCESS);
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, BOTH, address_in(&there, 0), there.context));
     expect_done(pair.a.requests, READ, 3, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(no_reads_with_ord_0)
 {
-    struct node node;
     it_ep_attributes_t attributes;
     struct buffer buffer;
     it_lmr_triplet_t one;
@@ -128,7 +124,6 @@ START_TEST(no_reads_with_ord_0)
     buffer = buffer_make(&node, 4096, EVERYTHING);
     one = segment(&buffer, 0, 64);
     is(IT_ERR_RESOURCE_ORD, it_post_rdma_read(node.ep, &one, 1, 0, BOTH, 0, 0));
-    node_close(&node);
 }
 END_TEST
 
@@ -136,7 +131,6 @@ END_TEST
  * the connection stays. */
 START_TEST(contexts_have_32_bits)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
 
@@ -159,21 +153,20 @@ START_TEST(contexts_have_32_bits)
     expect_nothing(pair.a.requests);
     ok(it_post_rdma_write(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
     expect_done(pair.a.requests, WRITE, 2, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
-static void no_incoming_reads(const struct node *node, it_ep_attributes_t *attributes)
+static void no_incoming_reads(const struct node *own, it_ep_attributes_t *attributes)
 {
-    (void)node;
+    (void)own;
     attributes->srv.rc.rdma_read_ird = 0;
 }
 
-static it_status_t fetch_and_add(struct pair *pair, struct buffer *here, const struct buffer *there)
+static it_status_t fetch_and_add(struct pair *both, struct buffer *here, const struct buffer *there)
 {
     it_lmr_triplet_t word = segment(here, 0, 8);
 
-    return it_post_atomic(pair->a.ep, IT_FETCH_AND_ADD, 1, 0, &word, 7, BOTH, address_in(there, 0),
+    return it_post_atomic(both->a.ep, IT_FETCH_AND_ADD, 1, 0, &word, 7, BOTH, address_in(there, 0),
                           there->context);
 }
 
@@ -181,7 +174,6 @@ static it_status_t fetch_and_add(struct pair *pair, struct buffer *here, const s
  * not affect the connection. */
 START_TEST(no_reads_where_the_peer_agreed_to_none)
 {
-    struct pair pair;
     struct buffer here, there;
     it_ep_attributes_t attributes;
     it_rmr_triplet_t none = { 0 };
@@ -208,7 +200,6 @@ START_TEST(no_reads_where_the_peer_agreed_to_none)
     expect_done(pair.b.receives, RECV, 3, IT_DTO_SUCCESS);
     expect_done(pair.a.requests, SEND, 4, IT_DTO_SUCCESS);
     expect_nothing(pair.a.requests);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -216,7 +207,6 @@ END_TEST
  * on. */
 START_TEST(agreed_anew)
 {
-    struct pair pair;
     struct buffer here, there;
     it_ep_attributes_t attributes;
     it_lmr_triplet_t one;
@@ -240,20 +230,19 @@ START_TEST(agreed_anew)
     pair_connect(&pair, pair_family(&pair));
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
     expect_done(pair.a.requests, READ, 2, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
 /* --- what the peer finds --- */
 
 /* The connection is broken at both ends, reported once, and all other requests are flushed. */
-static void expect_broken(struct pair *pair)
+static void expect_broken(struct pair *both)
 {
-    pair_broken(pair);
-    ck_assert_int_eq(node_state(pair->a.ep), IT_EP_STATE_NONOPERATIONAL);
-    ck_assert_int_eq(node_state(pair->b.ep), IT_EP_STATE_NONOPERATIONAL);
-    expect_nothing(pair->a.connections);
-    expect_nothing(pair->b.connections);
+    pair_broken(both);
+    ck_assert_int_eq(node_state(both->a.ep), IT_EP_STATE_NONOPERATIONAL);
+    ck_assert_int_eq(node_state(both->b.ep), IT_EP_STATE_NONOPERATIONAL);
+    expect_nothing(both->a.connections);
+    expect_nothing(both->b.connections);
 }
 
 static it_dto_status_t expect_access_error(it_evd_handle_t evd, it_event_type_t number,
@@ -284,7 +273,7 @@ enum refusal {
 
 static void refused_access(const char *name, enum refusal refusal, bool reading)
 {
-    struct pair pair;
+    struct pair both;
     struct buffer here, there;
     it_ep_attributes_t attributes;
     it_lmr_triplet_t one;
@@ -294,24 +283,24 @@ static void refused_access(const char *name, enum refusal refusal, bool reading)
     it_event_t event;
     it_pz_handle_t pz, own;
 
-    pair_open(&pair, name);
-    attributes = node_attributes(&pair.b);
+    pair_open(&both, name);
+    attributes = node_attributes(&both.b);
     if (refusal == NOT_ENABLED) {
         attributes.srv.rc.rdma_read_enable = attributes.srv.rc.rdma_write_enable = IT_FALSE;
-        ok(it_ep_free(pair.b.ep));
-        pair.b.ep = node_make_ep(&pair.b, &attributes);
+        ok(it_ep_free(both.b.ep));
+        both.b.ep = node_make_ep(&both.b, &attributes);
     }
-    ok(it_pz_create(pair.b.ia, &pz));
-    own = pair.b.pz;
-    pair.b.pz = refusal == OTHER_PZ ? pz : own;
-    here = buffer_make(&pair.a, 4096, EVERYTHING);
-    there = buffer_make(&pair.b, 8192,
+    ok(it_pz_create(both.b.ia, &pz));
+    own = both.b.pz;
+    both.b.pz = refusal == OTHER_PZ ? pz : own;
+    here = buffer_make(&both.a, 4096, EVERYTHING);
+    there = buffer_make(&both.b, 8192,
                         (it_mem_priv_t)(refusal != NO_RIGHT ? EVERYTHING
                                         : reading           ? IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE
                                                             : IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ));
-    pair.b.pz = own;
+    both.b.pz = own;
     memset(here.data, 0x77, 4096);
-    pair_connect(&pair, pair_family(&pair));
+    pair_connect(&both, pair_family(&both));
     address = address_in(&there, 0);
     context = there.context;
     switch (refusal) {
@@ -324,31 +313,31 @@ static void refused_access(const char *name, enum refusal refusal, bool reading)
     }
     one = segment(&here, 0, 4096);
     if (reading)
-        ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address, context));
+        ok(it_post_rdma_read(both.a.ep, &one, 1, 1, BOTH, address, context));
     else
-        ok(it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, address, context));
+        ok(it_post_rdma_write(both.a.ep, &one, 1, 1, BOTH, address, context));
     if (reading) {
-        outcome = expect_access_error(pair.a.requests, READ, 1);
+        outcome = expect_access_error(both.a.requests, READ, 1);
     } else { /* may complete before the peer's Terminate arrives */
-        event = expect(pair.a.requests, WRITE);
+        event = expect(both.a.requests, WRITE);
         ck_assert_uint_eq(event.dto_cmpl.cookie, 1);
         outcome = event.dto_cmpl.dto_status;
     }
-    expect_broken(&pair);
-    event = next(pair.b.affiliated);
+    expect_broken(&both);
+    event = next(both.b.affiliated);
     ck_assert_int_eq(event.event_number, reading ? IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION
                                                  : IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION);
-    ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
+    ck_assert_ptr_eq(event.aff_async.cause.ep, both.b.ep);
     /* a gets the error too: by the request or, if that had completed, by an event */
     if (!reading && outcome == IT_DTO_SUCCESS)
-        event = expect(pair.a.affiliated, IT_ASYNC_AFF_EP_R_ACCESS_VIOLATION);
+        event = expect(both.a.affiliated, IT_ASYNC_AFF_EP_R_ACCESS_VIOLATION);
     else
         ck_assert_int_eq(outcome, IT_DTO_ERR_REMOTE_ACCESS);
-    expect_nothing(pair.a.affiliated);
-    expect_nothing(pair.b.affiliated);
+    expect_nothing(both.a.affiliated);
+    expect_nothing(both.b.affiliated);
     for (size_t i = 0; i < there.length; i++)
         ck_assert_uint_eq(there.data[i], 0);
-    pair_close(&pair);
+    pair_close(&both);
 }
 
 #define add_refusals(tc, test) tcase_add_loop_test(tc, test, 0, REFUSALS *(int)fx_interfaces())
@@ -390,7 +379,6 @@ END_TEST
 /* The refused Read has the error; later requests are flushed. */
 START_TEST(read_error_names_the_read)
 {
-    struct pair pair;
     it_dto_cmpl_event_t first;
     struct buffer here, there;
     it_lmr_triplet_t one;
@@ -409,7 +397,6 @@ START_TEST(read_error_names_the_read)
     expect_done(pair.a.requests, READ, 3, IT_DTO_ERR_FLUSHED); /* suppressed, but it failed */
     expect_done(pair.a.requests, SEND, 4, IT_DTO_ERR_FLUSHED);
     expect_broken(&pair);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -429,28 +416,28 @@ static void with_guard(char *path)
 static void unmapped(bool reading)
 {
     char path[] = "/tmp/ital-guard-XXXXXX";
-    struct pair pair;
+    struct pair both;
     struct buffer here, there;
     it_lmr_triplet_t one;
     it_event_t event;
 
     with_guard(path);
-    connect_with_memory(&pair, "guarded", &here, &there, 8192);
+    connect_with_memory(&both, "guarded", &here, &there, 8192);
     ck_assert_int_eq(munmap(there.data, 8192), 0);
     one = segment(&here, 0, 4096);
     if (reading) {
-        ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
-        event = expect(pair.a.requests, READ);
+        ok(it_post_rdma_read(both.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+        event = expect(both.a.requests, READ);
         ck_assert_int_ne(event.dto_cmpl.dto_status, IT_DTO_SUCCESS);
     } else {
-        ok(it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+        ok(it_post_rdma_write(both.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
     }
-    expect_broken(&pair);
-    event = expect(pair.b.affiliated, reading ? IT_ASYNC_AFF_EP_L_IRRQ_ACCESS_VIOLATION
+    expect_broken(&both);
+    event = expect(both.b.affiliated, reading ? IT_ASYNC_AFF_EP_L_IRRQ_ACCESS_VIOLATION
                                               : IT_ASYNC_AFF_EP_L_ACCESS_VIOLATION);
-    ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
-    expect_nothing(pair.b.affiliated);
-    pair_close(&pair);
+    ck_assert_ptr_eq(event.aff_async.cause.ep, both.b.ep);
+    expect_nothing(both.b.affiliated);
+    pair_close(&both);
     unlink(path);
 }
 
@@ -468,7 +455,6 @@ END_TEST
 
 START_TEST(receive_too_short)
 {
-    struct pair pair;
     struct buffer here, there;
     it_event_t event;
 
@@ -488,14 +474,12 @@ START_TEST(receive_too_short)
         ck_assert_uint_eq(there.data[i], 0);
     if (event.dto_cmpl.dto_status == IT_DTO_SUCCESS)
         expect(pair.a.affiliated, IT_ASYNC_AFF_EP_R_RECV_LENGTH_ERROR);
-    pair_close(&pair);
 }
 END_TEST
 
 /* iWARP ends the connection; on other transports the message waits for a Receive. */
 START_TEST(no_receive)
 {
-    struct pair pair;
     struct buffer here, there;
     it_event_t event;
 
@@ -515,14 +499,12 @@ START_TEST(no_receive)
     expect_broken(&pair);
     event = expect(pair.b.affiliated, IT_ASYNC_AFF_EP_REQ_DROPPED);
     ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
-    pair_close(&pair);
 }
 END_TEST
 
 /* A new connection on the same endpoints works after a protection error. */
 START_TEST(recovery)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
 
@@ -545,14 +527,12 @@ START_TEST(recovery)
         ok(it_ep_reset(pair.a.ep));
         ok(it_ep_reset(pair.b.ep));
     }
-    pair_close(&pair);
 }
 END_TEST
 
 /* After LMR free the context is dead, and so is one that modify replaced. */
 START_TEST(modified_region)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_param_t params;
     it_lmr_triplet_t one;
@@ -567,15 +547,14 @@ START_TEST(modified_region)
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
     expect_access_error(pair.a.requests, READ, 2);
     expect_broken(&pair);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_dto: errors");
-    TCase *post = tc_case(suite, "post", NULL, NULL);
-    TCase *peer = tc_case(suite, "protection", NULL, NULL);
+    TCase *post = tc_case(suite, "post", NULL, fx_close);
+    TCase *peer = tc_case(suite, "protection", NULL, fx_close);
 
     add_each(post, X039_post_errors, payload_limit, no_reads_with_ord_0, contexts_have_32_bits,
              no_reads_where_the_peer_agreed_to_none, agreed_anew);

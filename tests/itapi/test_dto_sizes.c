@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data transfer: Sends, Writes and Reads of every size, relative addresses, segments. */
 #include "dto.h"
+#include "opened.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,6 @@ static size_t sizes[] = { 0,    1,    3,    7,     64,    127,      128,
 
 START_TEST(send_sizes)
 {
-    struct pair pair;
     struct buffer from, to;
 
     pair_connected(&pair, IFACE);
@@ -38,13 +38,11 @@ START_TEST(send_sizes)
         ck_assert_int_eq(memcmp(from.data, to.data, sizes[i]), 0);
         ck_assert(sizes[i] == to.length || to.data[sizes[i]] == 0);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(write_sizes)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t one;
     it_event_t event;
@@ -72,13 +70,11 @@ START_TEST(write_sizes)
     }
     /* the target gets no event */
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.b.requests, &event));
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(read_sizes)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t one;
 
@@ -98,14 +94,12 @@ START_TEST(read_sizes)
         ck_assert_int_eq(memcmp(from.data, to.data, sizes[i]), 0);
         ck_assert(sizes[i] == to.length || to.data[sizes[i]] == 0);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 /* Relative addressing: offsets here and there. */
 START_TEST(relative_addresses)
 {
-    struct pair pair;
     static unsigned char here[4096], there[4096];
     it_lmr_handle_t ours, theirs;
     it_rmr_context_t context, unused;
@@ -130,7 +124,6 @@ START_TEST(relative_addresses)
         ck_assert_uint_eq(here[i], i >= 100 && i < 150 ? 0x5a : 0);
     one.addr.rel = 4090;
     is(IT_ERR_RANGE, it_post_rdma_write(pair.a.ep, &one, 1, 3, BOTH, 0, context));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -138,7 +131,6 @@ END_TEST
 
 START_TEST(gather_and_scatter)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t out[4], in[4];
     unsigned char *expected = calloc(1, 8192), *got = calloc(1, 8192);
@@ -189,7 +181,6 @@ END_TEST
 
 START_TEST(no_segments)
 {
-    struct pair pair;
     it_lmr_triplet_t none = { .lmr = NULL };
     struct buffer there;
 
@@ -208,14 +199,12 @@ START_TEST(no_segments)
     expect_done(pair.a.requests, SEND, 2, IT_DTO_SUCCESS);
     expect_done(pair.a.requests, WRITE, 3, IT_DTO_SUCCESS);
     expect_done(pair.a.requests, READ, 4, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
 /* As many segments as the EP takes, for each operation; one more is refused. */
 START_TEST(most_segments)
 {
-    struct pair pair;
     struct buffer from, to;
     it_lmr_triplet_t many[1025];
     it_ep_param_t params;
@@ -250,13 +239,12 @@ START_TEST(most_segments)
     is(IT_ERR_INVALID_NUM_SEGMENTS,
        it_post_recv(pair.a.ep, many, params.attr.max_recv_segments + 1, 4, BOTH));
     is(IT_ERR_INVALID_NUM_SEGMENTS, it_post_send(pair.a.ep, many, SIZE_MAX, 4, BOTH));
-    pair_close(&pair);
 }
 END_TEST
 
-static void many_segments(const struct node *node, it_ep_attributes_t *attributes)
+static void many_segments(const struct node *own, it_ep_attributes_t *attributes)
 {
-    (void)node;
+    (void)own;
     attributes->srv.rc.max_rdma_write_segments = 8;
     attributes->srv.rc.max_rdma_read_segments = MANY;
     attributes->max_request_dtos = 16;
@@ -385,9 +373,9 @@ START_TEST(many_segments_of_a_write_that_fails)
 }
 END_TEST
 
-static void many_in_messages(const struct node *node, it_ep_attributes_t *attributes)
+static void many_in_messages(const struct node *own, it_ep_attributes_t *attributes)
 {
-    many_segments(node, attributes);
+    many_segments(own, attributes);
     attributes->max_send_segments = attributes->max_recv_segments = MANY;
 }
 
@@ -410,7 +398,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_dto: sizes");
-    TCase *size = tc_case(suite, "sizes", NULL, NULL);
+    TCase *size = tc_case(suite, "sizes", NULL, fx_close);
 
     add_each(size, send_sizes, write_sizes, read_sizes);
     add_where(size, FX_RELATIVE, relative_addresses);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints: attributes, states, which call is allowed in which state. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,6 @@
 
 START_TEST(attributes_are_given_or_more)
 {
-    struct node node;
     it_ep_attributes_t asked;
     it_ep_param_t params;
 
@@ -40,13 +39,11 @@ START_TEST(attributes_are_given_or_more)
     ck_assert_int_eq(params.attr.srv.rc.atomics_enable, IT_FALSE);
     ck_assert_int_eq(params.attr.priv_ops_enable, IT_FALSE);
     ck_assert_ptr_null(params.attr.srv.rc.srq);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(query_masks)
 {
-    struct node node;
     it_ep_param_t params;
 
     node_open(&node, IFACE);
@@ -60,7 +57,6 @@ START_TEST(query_masks)
     ok(it_ep_query(node.ep, IT_EP_PARAM_MAX_ORD, &params));
     ck_assert_uint_eq(params.attr.srv.rc.rdma_read_ird, 0x11111111);
     ck_assert_uint_ne(params.attr.srv.rc.rdma_read_ord, 0x11111111);
-    node_close(&node);
 }
 END_TEST
 
@@ -80,7 +76,6 @@ END_TEST
 
 START_TEST(attributes_beyond_the_adapter)
 {
-    struct node node;
     it_ep_handle_t ep = NULL;
 
     node_open(&node, IFACE);
@@ -91,21 +86,20 @@ START_TEST(attributes_beyond_the_adapter)
     BEYOND(srv.rc.max_rdma_write_segments, IT_ERR_RESOURCE_RWSEG);
     BEYOND(max_dto_payload_size, IT_ERR_PAYLOAD_SIZE);
     ck_assert_ptr_null(ep);
-    node_close(&node);
 }
 END_TEST
 
-static it_rc_only_attributes_t given(const struct node *node, uint32_t ird, uint32_t ord,
+static it_rc_only_attributes_t given(const struct node *own, uint32_t ird, uint32_t ord,
                                      size_t read_segments)
 {
-    it_ep_attributes_t attributes = node_attributes(node);
+    it_ep_attributes_t attributes = node_attributes(own);
     it_rc_only_attributes_t rc;
     it_ep_handle_t ep;
 
     attributes.srv.rc.rdma_read_ird = ird;
     attributes.srv.rc.rdma_read_ord = ord;
     attributes.srv.rc.max_rdma_read_segments = read_segments;
-    ep = node_make_ep(node, &attributes);
+    ep = node_make_ep(own, &attributes);
     rc = node_query(ep).attr.srv.rc;
     ok(it_ep_free(ep));
     return rc;
@@ -116,7 +110,6 @@ static it_rc_only_attributes_t given(const struct node *node, uint32_t ird, uint
 START_TEST(reads_beyond_the_adapter_are_lowered)
 {
     it_rc_only_attributes_t most, within;
-    struct node node;
 
     node_open(&node, IFACE);
     most = given(&node, UINT32_MAX, UINT32_MAX, SIZE_MAX);
@@ -138,13 +131,11 @@ START_TEST(reads_beyond_the_adapter_are_lowered)
     within = given(&node, 256, 256, 4); /* what SKV asks for */
     ck_assert_uint_ge(within.rdma_read_ird, 1);
     ck_assert_uint_le(within.rdma_read_ird, 256);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(smallest_attributes)
 {
-    struct node node;
     it_ep_attributes_t attributes;
 
     node_open(&node, IFACE);
@@ -152,13 +143,12 @@ START_TEST(smallest_attributes)
     attributes.srv.rc.hard_hi_watermark = 12345; /* ignored without IT_EP_SRQ */
     attributes.srv.rc.srq = (it_srq_handle_t)(uintptr_t)0x77;
     node.ep = node_make_ep(&node, &attributes);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(creation_errors)
 {
-    struct node node, other;
+    struct node other;
     it_ep_attributes_t good, bad;
     it_ep_handle_t ep = NULL;
 
@@ -202,7 +192,6 @@ END_TEST
 /* One SEVD may serve both queues. */
 START_TEST(one_evd_for_both_queues)
 {
-    struct node node;
     it_ep_attributes_t attributes;
 
     node_open(&node, IFACE);
@@ -211,25 +200,23 @@ START_TEST(one_evd_for_both_queues)
                        &attributes, &node.ep));
     ok(it_ep_free(node.ep));
     ok(it_evd_free(node.requests));
-    node_close(&node);
 }
 END_TEST
 
 /* --- what is possible in which state --- */
 
-static void unconnected_refuses(struct node *node, const struct buffer *buffer)
+static void unconnected_refuses(struct node *own, const struct buffer *buffer)
 {
     it_lmr_triplet_t whole = segment(buffer, 0, buffer->length);
 
-    is(IT_ERR_INVALID_EP_STATE, it_post_send(node->ep, &whole, 1, 0, BOTH));
-    is(IT_ERR_INVALID_EP_STATE, it_post_rdma_write(node->ep, &whole, 1, 0, BOTH, 0, 0));
-    is(IT_ERR_INVALID_EP_STATE, it_post_rdma_read(node->ep, &whole, 1, 0, BOTH, 0, 0));
-    is(IT_ERR_INVALID_EP_STATE, it_ep_disconnect(node->ep, NULL, 0));
+    is(IT_ERR_INVALID_EP_STATE, it_post_send(own->ep, &whole, 1, 0, BOTH));
+    is(IT_ERR_INVALID_EP_STATE, it_post_rdma_write(own->ep, &whole, 1, 0, BOTH, 0, 0));
+    is(IT_ERR_INVALID_EP_STATE, it_post_rdma_read(own->ep, &whole, 1, 0, BOTH, 0, 0));
+    is(IT_ERR_INVALID_EP_STATE, it_ep_disconnect(own->ep, NULL, 0));
 }
 
 START_TEST(unconnected)
 {
-    struct node node;
     struct buffer buffer;
     it_lmr_triplet_t whole;
     it_event_t event;
@@ -247,24 +234,22 @@ START_TEST(unconnected)
     unconnected_refuses(&node, &buffer);
     ok(it_ep_free(node.ep));
     is(IT_ERR_INVALID_EP, it_ep_free(node.ep));
-    node_close(&node);
 }
 END_TEST
 
-static void connected_refuses(struct pair *pair)
+static void connected_refuses(struct pair *both)
 {
-    it_net_addr_t address = node_address(&pair->b, pair_family(pair));
-    it_path_t path = path_to(&pair->a, &address);
-    it_conn_qual_t qualifier = towards(&pair->b.qualifier);
+    it_net_addr_t address = node_address(&both->b, pair_family(both));
+    it_path_t path = path_to(&both->a, &address);
+    it_conn_qual_t qualifier = towards(&both->b.qualifier);
 
     is(IT_ERR_INVALID_EP_STATE,
-       it_ep_connect(pair->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
-    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair->a.ep, 4711, NULL, 0));
+       it_ep_connect(both->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(both->a.ep, 4711, NULL, 0));
 }
 
 START_TEST(connected_and_nonoperational)
 {
-    struct pair pair;
     struct buffer buffer;
     it_lmr_triplet_t whole;
     it_ep_param_t params;
@@ -295,7 +280,6 @@ START_TEST(connected_and_nonoperational)
     ok(it_ep_reset(pair.a.ep));
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     expect_nothing(pair.a.connections);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -303,7 +287,6 @@ END_TEST
  * events. */
 START_TEST(free_while_connected)
 {
-    struct pair pair;
     it_event_t event;
 
     pair_connected(&pair, IFACE);
@@ -312,7 +295,6 @@ START_TEST(free_while_connected)
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.a.connections, &event));
     ok(it_evd_free(pair.a.requests));
     ok(it_evd_free(pair.a.connections));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -338,7 +320,6 @@ START_TEST(freed_while_another_dequeues)
 {
     it_ep_attributes_t attributes;
     pthread_t taker;
-    struct node node;
 
     node_open(&node, IFACE);
     attributes = node_attributes(&node);
@@ -353,14 +334,13 @@ START_TEST(freed_while_another_dequeues)
     }
     atomic_store(&stop_taking, true);
     pthread_join(taker, NULL);
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_ep");
-    TCase *tc = tc_case(suite, "ep", NULL, NULL);
+    TCase *tc = tc_case(suite, "ep", NULL, fx_close);
 
     add_each(tc, attributes_are_given_or_more, query_masks, attributes_beyond_the_adapter,
              reads_beyond_the_adapter_are_lowered, smallest_attributes, creation_errors,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* it_ep_modify: which member in which state, values beyond the adapter, and the effect of each
  * change. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <string.h>
 
@@ -26,7 +26,6 @@ START_TEST(masks)
                                           IT_EP_PARAM_EP_ID,
                                           0x10000000 };
     it_ep_attributes_t attributes;
-    struct node node;
 
     node_open(&node, IFACE);
     node_endpoint(&node);
@@ -38,7 +37,6 @@ START_TEST(masks)
     }
     is(IT_ERR_INVALID_EP_TYPE, MODIFY(node.ep, IT_EP_PARAM_EP_KEY, &attributes));
     is(IT_ERR_FAULT, MODIFY(node.ep, IT_EP_PARAM_MAX_ORD, NULL));
-    node_close(&node);
 }
 END_TEST
 
@@ -46,7 +44,6 @@ START_TEST(unconnected)
 {
     it_ep_attributes_t attributes;
     it_rc_only_attributes_t got;
-    struct node node;
 
     node_open(&node, IFACE);
     node_endpoint(&node);
@@ -76,7 +73,6 @@ START_TEST(unconnected)
         ok(MODIFY(node.ep, IT_EP_PARAM_ATOMICS_ENABLE, &attributes));
         ck_assert_int_eq(node_query(node.ep).attr.srv.rc.atomics_enable, IT_TRUE);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -90,7 +86,6 @@ END_TEST
 START_TEST(beyond_the_adapter)
 {
     it_ep_attributes_t attributes, before;
-    struct node node;
 
     node_open(&node, IFACE);
     node_endpoint(&node);
@@ -127,7 +122,6 @@ START_TEST(beyond_the_adapter)
     is(IT_ERR_HARD_HI_WATERMARK, MODIFY(node.ep, IT_EP_PARAM_HARD_HI_WATERMARK, &attributes));
     attributes.srv.rc.srq = NULL;
     is(IT_ERR_INVALID_SRQ, MODIFY(node.ep, IT_EP_PARAM_SRQ, &attributes));
-    node_close(&node);
 }
 END_TEST
 
@@ -145,7 +139,6 @@ START_TEST(what_the_qp_has_is_fixed)
         { IT_EP_PARAM_MAX_RDMA_WRITE_SEG, IT_ERR_RESOURCE_RWSEG },
     };
     it_ep_attributes_t before, within, more, after;
-    struct node node;
 
     node_open(&node, IFACE);
     node_endpoint(&node);
@@ -173,7 +166,6 @@ START_TEST(what_the_qp_has_is_fixed)
         is(IT_ERR_OP_NOT_SUPPORTED, MODIFY(node.ep, IT_EP_PARAM_SRQ, &more));
         ck_assert_ptr_null(node_query(node.ep).attr.srv.rc.srq);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -182,7 +174,6 @@ START_TEST(shared_queue)
     it_ep_attributes_t attributes;
     it_rc_only_attributes_t got;
     it_srq_handle_t srq, other;
-    struct node node;
 
     node_open(&node, IFACE);
     ck_assert(node.info->srq_support);
@@ -210,7 +201,6 @@ START_TEST(shared_queue)
     got = node_query(node.ep).attr.srv.rc;
     ck_assert_uint_eq(got.soft_hi_watermark, 5);
     ck_assert_uint_eq(got.hard_hi_watermark, IT_HARD_HI_WATERMARK_DISABLE);
-    node_close(&node);
 }
 END_TEST
 
@@ -233,7 +223,6 @@ static void nothing_possible(it_ep_handle_t ep, const it_ep_attributes_t *attrib
 START_TEST(states)
 {
     it_ep_attributes_t attributes;
-    struct pair pair;
 
     pair_open(&pair, IFACE);
     attributes = node_attributes(&pair.a);
@@ -244,7 +233,6 @@ START_TEST(states)
     nothing_possible(pair.a.ep, &attributes); /* NONOPERATIONAL */
     ok(it_ep_reset(pair.a.ep));
     ok(MODIFY(pair.a.ep, IT_EP_PARAM_MAX_ORD, &attributes));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -258,7 +246,6 @@ START_TEST(connected)
     it_ep_attributes_t attributes;
     struct buffer here, there;
     it_lmr_triplet_t one;
-    struct pair pair;
     uint32_t ord;
 
     pair_connected(&pair, IFACE);
@@ -286,13 +273,12 @@ START_TEST(connected)
        it_post_rdma_read(pair.a.ep, &one, 1, 9, BOTH, address_in(&there, 0), there.context));
     is(pair.b.info->rdma_read_ird_modifiable ? IT_SUCCESS : IT_ERR_INVALID_EP_STATE,
        MODIFY(pair.b.ep, IT_EP_PARAM_MAX_IRD, &attributes));
-    pair_close(&pair);
 }
 END_TEST
 
-static void two_incoming_reads(const struct node *node, it_ep_attributes_t *attributes)
+static void two_incoming_reads(const struct node *own, it_ep_attributes_t *attributes)
 {
-    (void)node;
+    (void)own;
     attributes->srv.rc.rdma_read_ird = 2;
 }
 
@@ -302,7 +288,6 @@ START_TEST(ord_stays_within_what_was_agreed)
     it_ep_attributes_t attributes;
     struct buffer here, there;
     it_lmr_triplet_t one;
-    struct pair pair;
 
     pair_connected_as(&pair, IFACE, two_incoming_reads);
     if (node_query(pair.a.ep).attr.srv.rc.rdma_read_ord != 2)
@@ -324,7 +309,6 @@ START_TEST(ord_stays_within_what_was_agreed)
         ok(it_post_rdma_read(pair.a.ep, &one, 1, i, BOTH, address_in(&there, 0), there.context));
     for (it_dto_cookie_t i = 0; i < 8; i++)
         expect_done(pair.a.requests, READ, i, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -335,7 +319,6 @@ START_TEST(writes_enabled_while_connected)
     it_ep_attributes_t attributes;
     struct buffer here, there;
     it_lmr_triplet_t one;
-    struct pair pair;
 
     pair_open(&pair, IFACE);
     attributes = node_attributes(&pair.b);
@@ -364,7 +347,6 @@ START_TEST(writes_enabled_while_connected)
     ok(it_post_rdma_write(pair.a.ep, &one, 1, 3, BOTH, address_in(&there, 0), there.context));
     pair_broken(&pair);
     ck_assert_uint_eq(there.data[0], 3);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -375,7 +357,6 @@ START_TEST(before_accept)
     it_ep_attributes_t attributes;
     struct buffer here;
     it_lmr_triplet_t one;
-    struct pair pair;
     it_event_t asked;
 
     pair_open(&pair, IFACE);
@@ -394,14 +375,13 @@ START_TEST(before_accept)
     here = buffer_make(&pair.b, 4096, IT_PRIV_LOCAL);
     one = segment(&here, 0, 101);
     is(IT_ERR_INVALID_LENGTH, it_post_send(pair.b.ep, &one, 1, 1, BOTH));
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_ep_modify");
-    TCase *tc = tc_case(suite, "modify", NULL, NULL);
+    TCase *tc = tc_case(suite, "modify", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, masks, unconnected, beyond_the_adapter, what_the_qp_has_is_fixed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors that no other test provokes: versions, arguments of the older forms of calls.
  * docs/errors.md lists the tests of each error. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -44,7 +44,6 @@ START_TEST(memory_of_version_1)
 {
     it_rmr_context_t context;
     it_lmr_handle_t lmr;
-    struct node node;
 
     node_open(&node, IFACE);
 #define CREATE(addr, length, privs, flags, out)                                                   \
@@ -56,7 +55,6 @@ START_TEST(memory_of_version_1)
     is(IT_ERR_FAULT, CREATE(memory, 64, IT_PRIV_LOCAL, 0, NULL));
     is(IT_ERR_FAULT, CREATE(NULL, 64, IT_PRIV_LOCAL, 0, &lmr));
 #undef CREATE
-    node_close(&node);
 }
 END_TEST
 
@@ -64,7 +62,6 @@ START_TEST(memory_of_version_2)
 {
     it_rmr_context_t context;
     it_lmr_handle_t lmr;
-    struct node node;
 
     node_open(&node, IFACE);
 #define CREATE(addr, length, privs, flags, out)                                               \
@@ -75,7 +72,6 @@ START_TEST(memory_of_version_2)
     is(IT_ERR_INVALID_FLAGS, CREATE(memory, 64, IT_PRIV_LOCAL, 0x100, &lmr));
     is(IT_ERR_FAULT, CREATE(memory, 64, IT_PRIV_LOCAL, 0, NULL));
 #undef CREATE
-    node_close(&node);
 }
 END_TEST
 
@@ -112,38 +108,31 @@ static char *page_with(int protection)
 START_TEST(memory_that_is_not_there)
 {
     char *page = page_with(PROT_READ | PROT_WRITE);
-    struct node node;
 
     node_open(&node, IFACE);
     munmap(page, (size_t)sysconf(_SC_PAGESIZE));
     for (size_t i = 0; i < FORMS; i++)
         is(IT_ERR_ADDRESS, create_lmr(forms[i], node.pz, page, 64, IT_PRIV_LOCAL_READ));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(memory_that_may_not_be_written)
 {
     char *page = page_with(PROT_READ);
-    struct node node;
 
     node_open(&node, IFACE);
     for (size_t i = 0; i < FORMS; i++)
         is(IT_ERR_ACCESS, create_lmr(forms[i], node.pz, page, 64, IT_PRIV_LOCAL));
-    node_close(&node);
 }
 END_TEST
 
 /* softrdma accepts 2^47 octets at most, which is more than a process has. */
 START_TEST(memory_longer_than_the_adapter_takes)
 {
-    struct node node;
-
     node_open(&node, IFACE);
     for (size_t i = 0; i < FORMS; i++)
         is(IT_ERR_RESOURCE_LMR_LENGTH,
            create_lmr(forms[i], node.pz, memory, UINT64_C(1) << 62, IT_PRIV_LOCAL));
-    node_close(&node);
 }
 END_TEST
 
@@ -152,7 +141,6 @@ START_TEST(modified_over_memory_that_changed)
     it_lmr_param_t more = { .privs = IT_PRIV_LOCAL };
     char *page = page_with(PROT_READ);
     it_lmr_handle_t lmr;
-    struct node node;
 
     node_open(&node, IFACE);
     ok(it_lmr_create(node.pz, page, NULL, 64, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL_READ,
@@ -160,7 +148,6 @@ START_TEST(modified_over_memory_that_changed)
     is(IT_ERR_ACCESS, it_lmr_modify(lmr, IT_LMR_PARAM_MEM_PRIV, &more));
     munmap(page, (size_t)sysconf(_SC_PAGESIZE));
     is(IT_ERR_ADDRESS, it_lmr_modify(lmr, IT_LMR_PARAM_MEM_PRIV, &more));
-    node_close(&node);
 }
 END_TEST
 
@@ -168,7 +155,6 @@ START_TEST(segments_of_a_flush)
 {
     it_lmr_triplet_t segment_of_it;
     struct buffer buffer;
-    struct node node;
 
     node_open(&node, IFACE);
     buffer = buffer_make(&node, 4096, EVERYTHING);
@@ -177,7 +163,6 @@ START_TEST(segments_of_a_flush)
     is(IT_ERR_RANGE, it_lmr_refresh_from_mem(&segment_of_it, 1));
     is(IT_ERR_FAULT, it_lmr_flush_to_mem(NULL, 1));
     is(IT_ERR_FAULT, it_lmr_refresh_from_mem(NULL, 1));
-    node_close(&node);
 }
 END_TEST
 
@@ -187,7 +172,6 @@ START_TEST(private_data_with_a_region)
     it_lmr_triplet_t whole;
     it_rmr_context_t context;
     struct buffer buffer;
-    struct pair pair;
     it_net_addr_t address;
     it_conn_qual_t qualifier;
     it_path_t path;
@@ -224,13 +208,11 @@ START_TEST(private_data_with_a_region)
     is(IT_ERR_FAULT, itx_get_rmr_context_for_ep(pair.a.ep, buffer.lmr, NULL));
     whole.lmr = NULL;
     is(IT_ERR_INVALID_LMR, itx_ep_accept_with_rmr(pair.a.ep, 12345, &whole, &context));
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(events_that_are_none)
 {
-    struct node node;
     it_evd_handle_t evd;
 
     node_open(&node, IFACE);
@@ -244,17 +226,16 @@ START_TEST(events_that_are_none)
     is(IT_ERR_MISMATCH_FD, CREATE(IT_DTO_EVENT_STREAM, IT_EVD_CREATE_FD, 8, 0, NULL));
     is(IT_ERR_ASYNC_AFF_EVD_EXISTS, CREATE(IT_ASYNC_AFF_EVENT_STREAM, 0, 8, 0, NULL));
 #undef CREATE
-    node_close(&node);
 }
 END_TEST
 
 /* --- event dispatchers --- */
 
-static it_evd_handle_t make_evd(const struct node *node, it_event_type_t stream)
+static it_evd_handle_t make_evd(const struct node *own, it_event_type_t stream)
 {
     it_evd_handle_t evd;
 
-    ok(it_evd_create(node->ia, stream, (it_evd_flags_t)0, 8, IT_THRESHOLD_DISABLE, NULL, &evd,
+    ok(it_evd_create(own->ia, stream, (it_evd_flags_t)0, 8, IT_THRESHOLD_DISABLE, NULL, &evd,
                      NULL));
     return evd;
 }
@@ -267,7 +248,7 @@ static it_status_t put_into(it_evd_handle_t sevd, it_evd_handle_t aevd)
 START_TEST(aggregates_that_are_none)
 {
     it_evd_handle_t soft, aevd, foreign;
-    struct node node, other;
+    struct node other;
 
     node_open(&node, IFACE);
     node_open(&other, IFACE);
@@ -300,7 +281,6 @@ START_TEST(aggregated_while_a_thread_waits)
     it_evd_handle_t soft, aevd;
     it_status_t status = IT_SUCCESS;
     pthread_t thread;
-    struct node node;
     void *waited;
 
     node_open(&node, IFACE);
@@ -318,7 +298,6 @@ START_TEST(aggregated_while_a_thread_waits)
         ok(it_evd_free(soft));
     }
     ck_assert_int_eq(status, IT_ERR_EVD_BUSY);
-    node_close(&node);
 }
 END_TEST
 
@@ -330,7 +309,6 @@ START_TEST(without_descriptors)
     it_evd_handle_t evd;
     size_t count = 1, total;
     struct rlimit limit;
-    struct node node;
     it_path_t path;
     int fd;
 
@@ -342,7 +320,6 @@ START_TEST(without_descriptors)
     is(IT_ERR_RESOURCES, it_get_pathinfo(node.ia, 0, &address, &count, &total, &path));
     descriptors_again(&limit);
     ok(it_get_pathinfo(node.ia, 0, &address, &count, &total, &path));
-    node_close(&node);
 }
 END_TEST
 
@@ -352,7 +329,6 @@ START_TEST(listening_without_descriptors)
     it_conn_qual_t qualifier = { .type = IT_IANA_PORT };
     it_listen_handle_t listen;
     struct rlimit limit;
-    struct node node;
 
     node_open(&node, IFACE);
     no_descriptors(&limit);
@@ -360,7 +336,6 @@ START_TEST(listening_without_descriptors)
        it_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
     descriptors_again(&limit);
     ok(it_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
-    node_close(&node);
 }
 END_TEST
 
@@ -388,7 +363,6 @@ START_TEST(connected_without_descriptors)
     struct buffer buffer;
     it_net_addr_t address;
     struct rlimit limit;
-    struct pair pair;
     it_path_t path;
 
     pair_open(&pair, IFACE);
@@ -406,7 +380,6 @@ START_TEST(connected_without_descriptors)
     descriptors_again(&limit);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     pair_connect(&pair, pair_family(&pair));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -432,7 +405,6 @@ START_TEST(privileged_port_to_listen_on)
     it_conn_qual_t qualifier = { .type = IT_IANA_PORT, .conn_qual.port = htons(PRIVILEGED_PORT) };
     it_listen_handle_t listen;
     it_status_t status;
-    struct node node;
 
     needs_root();
     node_open(&node, IFACE);
@@ -441,26 +413,24 @@ START_TEST(privileged_port_to_listen_on)
                               &listen);
     become(0);
     is(IT_ERR_NO_PERMISSION, status);
-    node_close(&node);
 }
 END_TEST
 
 /* Connects from a given local port. */
-static it_status_t connect_from(struct pair *pair, uint16_t port)
+static it_status_t connect_from(struct pair *both, uint16_t port)
 {
-    it_net_addr_t address = node_address(&pair->b, pair_family(pair));
-    it_path_t path = path_to(&pair->a, &address);
+    it_net_addr_t address = node_address(&both->b, pair_family(both));
+    it_path_t path = path_to(&both->a, &address);
     it_conn_qual_t qualifier = { .type = IT_IANA_LR_PORT };
 
     qualifier.conn_qual.lr_port.local = port;
-    qualifier.conn_qual.lr_port.remote = pair->b.qualifier.conn_qual.port;
-    return it_ep_connect(pair->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
+    qualifier.conn_qual.lr_port.remote = both->b.qualifier.conn_qual.port;
+    return it_ep_connect(both->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
 }
 
 START_TEST(privileged_port_to_connect_from)
 {
     it_status_t status;
-    struct pair pair;
 
     needs_root();
     pair_open(&pair, IFACE);
@@ -470,28 +440,24 @@ START_TEST(privileged_port_to_connect_from)
     is(IT_ERR_NO_PERMISSION, status);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     pair_connect(&pair, pair_family(&pair));
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(port_in_use_to_connect_from)
 {
-    struct pair pair;
-
     pair_open(&pair, IFACE);
     node_listen(&pair.a);
     is(IT_ERR_CONN_QUAL_BUSY, connect_from(&pair, pair.a.qualifier.conn_qual.port));
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     pair_connect(&pair, pair_family(&pair));
-    pair_close(&pair);
 }
 END_TEST
 
 /* --- other calls --- */
 
-static void small_messages(const struct node *node, it_ep_attributes_t *attributes)
+static void small_messages(const struct node *own, it_ep_attributes_t *attributes)
 {
-    (void)node;
+    (void)own;
     attributes->max_dto_payload_size = 64;
 }
 
@@ -500,7 +466,6 @@ START_TEST(receive_longer_than_the_payload)
     it_ep_attributes_t attributes;
     it_lmr_triplet_t whole;
     struct buffer buffer;
-    struct node node;
 
     node_open(&node, IFACE);
     attributes = node_attributes(&node);
@@ -511,7 +476,6 @@ START_TEST(receive_longer_than_the_payload)
     is(IT_ERR_INVALID_LENGTH, it_post_recv(node.ep, &whole, 1, 1, BOTH));
     whole.length = 64;
     ok(it_post_recv(node.ep, &whole, 1, 1, BOTH));
-    node_close(&node);
 }
 END_TEST
 
@@ -520,7 +484,6 @@ START_TEST(accepted_with_a_region_on_a_used_endpoint)
     it_rmr_context_t context;
     it_lmr_triplet_t whole;
     struct buffer buffer;
-    struct pair pair;
     it_event_t asked;
 
     pair_connected(&pair, IFACE);
@@ -530,14 +493,13 @@ START_TEST(accepted_with_a_region_on_a_used_endpoint)
     asked = pair_ask(&pair, pair_family(&pair), NULL, 0);
     is(IT_ERR_INVALID_EP_STATE,
        itx_ep_accept_with_rmr(pair.b.ep, asked.conn_req.cn_est_id, &whole, &context));
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("errors");
-    TCase *tc = tc_case(suite, "errors", NULL, NULL);
+    TCase *tc = tc_case(suite, "errors", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, versions_that_are_none, memory_of_version_1, memory_of_version_2,

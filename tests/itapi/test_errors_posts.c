@@ -2,10 +2,10 @@
 /* Errors of work requests that no other test provokes. docs/errors.md lists the tests of each
  * error. */
 #include "dto.h"
+#include "opened.h"
 
 #include <sys/mman.h>
 
-static struct pair pair;
 static struct buffer here, there;
 static it_lmr_triplet_t one;
 
@@ -25,7 +25,6 @@ START_TEST(segments_that_are_missing)
     is(IT_ERR_FAULT,
        it_post_rdma_read(pair.a.ep, NULL, 1, 1, BOTH, address_in(&there, 0), there.context));
     expect_nothing(pair.a.requests);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -44,7 +43,6 @@ START_TEST(no_place_for_a_read)
     fill();
     is(IT_ERR_TOO_MANY_POSTS,
        it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -70,7 +68,6 @@ START_TEST(no_place_for_a_read_into_an_rmr)
     fill();
     is(IT_ERR_TOO_MANY_POSTS, it_post_rdma_read_to_rmr(pair.a.ep, &sink, 1, 1, BOTH,
                                                        address_in(&there, 0), there.context));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -103,7 +100,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("errors_posts");
-    TCase *tc = tc_case(suite, "posts", NULL, NULL);
+    TCase *tc = tc_case(suite, "posts", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, segments_that_are_missing, no_place_for_a_read);

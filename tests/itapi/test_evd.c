@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Event dispatchers: creation, attributes, software events, descriptors,
  * dequeuing. Waiting: test_wait. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 
-static it_status_t create(const struct node *node, unsigned int stream, unsigned int flags,
+static it_status_t create(const struct node *own, unsigned int stream, unsigned int flags,
                           size_t size, size_t threshold, it_evd_handle_t aevd, it_evd_handle_t *evd,
                           int *fd)
 {
-    return it_evd_create(node->ia, (it_event_type_t)stream, (it_evd_flags_t)flags, size, threshold,
+    return it_evd_create(own->ia, (it_event_type_t)stream, (it_evd_flags_t)flags, size, threshold,
                          aevd, evd, fd);
 }
 
-static it_evd_handle_t software(const struct node *node, size_t size)
+static it_evd_handle_t software(const struct node *own, size_t size)
 {
     it_evd_handle_t evd;
 
-    ok(create(node, IT_SOFTWARE_EVENT_STREAM, 0, size, 0, NULL, &evd, NULL));
+    ok(create(own, IT_SOFTWARE_EVENT_STREAM, 0, size, 0, NULL, &evd, NULL));
     return evd;
 }
 
@@ -29,7 +29,6 @@ START_TEST(streams_and_attributes)
         IT_DTO_EVENT_STREAM,         IT_CM_REQ_EVENT_STREAM,   IT_CM_MSG_EVENT_STREAM,
         IT_ASYNC_UNAFF_EVENT_STREAM, IT_SOFTWARE_EVENT_STREAM,
     };
-    struct node node;
 
     node_open(&node, IFACE);
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
@@ -57,7 +56,6 @@ START_TEST(streams_and_attributes)
         ok(it_evd_free(evd));
         is(IT_ERR_INVALID_EVD, it_evd_free(evd));
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -83,7 +81,6 @@ START_TEST(creation_errors)
         { IT_DTO_EVENT_STREAM, IT_EVD_CREATE_FD, 10, 0, IT_ERR_MISMATCH_FD },
         { IT_ASYNC_AFF_EVENT_STREAM, 0, 10, 0, IT_ERR_ASYNC_AFF_EVD_EXISTS }, /* one exists */
     };
-    struct node node;
     it_evd_handle_t evd = NULL, one;
 
     node_open(&node, IFACE);
@@ -107,13 +104,11 @@ START_TEST(creation_errors)
        create(&node, IT_ASYNC_UNAFF_EVENT_STREAM, 0, 10, 0, NULL, &evd, NULL));
     ok(it_evd_free(one));
     ok(create(&node, IT_ASYNC_UNAFF_EVENT_STREAM, 0, 10, 0, NULL, &one, NULL));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(query_errors)
 {
-    struct node node;
     it_evd_param_t params;
 
     node_open(&node, IFACE);
@@ -124,13 +119,11 @@ START_TEST(query_errors)
     ok(it_evd_query(node.asked, IT_EVD_PARAM_FD, &params));
     ck_assert_int_eq(params.fd, -1);
     ck_assert_int_eq((int)params.evd_bound, 0x11111111);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(busy_while_used)
 {
-    struct node node;
     it_evd_param_t params;
 
     node_open(&node, IFACE);
@@ -149,7 +142,6 @@ START_TEST(busy_while_used)
     ok(it_evd_free(node.connections));
     ok(it_evd_free(node.asked));
     ok(it_evd_free(node.affiliated));
-    node_close(&node);
 }
 END_TEST
 
@@ -157,7 +149,6 @@ END_TEST
 
 START_TEST(software_events_in_order)
 {
-    struct node node;
     it_evd_handle_t evd;
     it_event_t event;
     size_t more = 77;
@@ -180,13 +171,11 @@ START_TEST(software_events_in_order)
     ok(it_evd_post_se(evd, NULL));
     ok(it_evd_dequeue(evd, &event));
     ck_assert_ptr_null(event.sw.data);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(software_queue_full)
 {
-    struct node node;
     it_evd_handle_t evd;
     it_evd_param_t params;
     it_event_t event;
@@ -204,13 +193,11 @@ START_TEST(software_queue_full)
     is(IT_ERR_INVALID_SOFT_EVD, it_evd_post_se(node.requests, NULL));
     is(IT_ERR_INVALID_SOFT_EVD, it_evd_post_se(node.connections, NULL));
     is(IT_ERR_INVALID_EVD, it_evd_post_se((it_evd_handle_t)node.pz, NULL));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(dequeue_n)
 {
-    struct node node;
     it_evd_handle_t evd;
     it_event_t events[4];
     int count = 77;
@@ -235,13 +222,11 @@ START_TEST(dequeue_n)
     is(IT_ERR_FAULT, it_evd_dequeue_n(evd, 1, NULL, &count));
     is(IT_ERR_FAULT, it_evd_dequeue_n(evd, 1, events, NULL));
     is(IT_ERR_INVALID_EVD, it_evd_dequeue_n(NULL, 1, events, &count));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(dequeue_and_wait_errors)
 {
-    struct node node;
     it_event_t event;
 
     node_open(&node, IFACE);
@@ -251,14 +236,12 @@ START_TEST(dequeue_and_wait_errors)
     is(IT_ERR_TIMEOUT_EXPIRED, it_evd_wait(node.requests, 1, &event, NULL));
     is(IT_ERR_INVALID_EVD, it_evd_dequeue(NULL, &event));
     is(IT_ERR_INVALID_EVD, it_evd_wait((it_evd_handle_t)node.ia, 0, &event, NULL));
-    node_close(&node);
 }
 END_TEST
 
 /* A dequeue writes the members of the event and nothing after them. */
 START_TEST(only_its_bytes_are_written)
 {
-    struct node node;
     it_evd_handle_t evd;
     it_event_t event;
     const unsigned char *bytes = (const unsigned char *)&event;
@@ -270,7 +253,6 @@ START_TEST(only_its_bytes_are_written)
     ok(it_evd_dequeue(evd, &event));
     for (size_t i = sizeof(event.sw); i < sizeof(event); i++)
         ck_assert_uint_eq(bytes[i], 0xa5);
-    node_close(&node);
 }
 END_TEST
 
@@ -278,7 +260,6 @@ END_TEST
 
 START_TEST(descriptor)
 {
-    struct node node;
     it_evd_handle_t evd;
     it_evd_param_t params;
     it_event_t event;
@@ -304,14 +285,12 @@ START_TEST(descriptor)
     ok(it_evd_free(evd));
     ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
     ck_assert_int_eq(tc_fd_count(), fds);
-    node_close(&node);
 }
 END_TEST
 
 /* A thread that sleeps in poll on the descriptor is woken by a completion. */
 START_TEST(descriptor_of_completions)
 {
-    struct pair pair;
     it_evd_handle_t evd;
     it_ep_attributes_t attributes;
     struct buffer there, here;
@@ -337,14 +316,13 @@ START_TEST(descriptor_of_completions)
         ck_assert_uint_eq(dequeued(evd).dto_cmpl.cookie, round);
         expect_done(pair.a.requests, IT_DTO_SEND_CMPL_EVENT, round, IT_DTO_SUCCESS);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_evd");
-    TCase *tc = tc_case(suite, "evd", NULL, NULL);
+    TCase *tc = tc_case(suite, "evd", NULL, fx_close);
 
     add_each(tc, streams_and_attributes, creation_errors, query_errors, busy_while_used,
              software_events_in_order, software_queue_full, dequeue_n, dequeue_and_wait_errors,

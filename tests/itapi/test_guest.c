@@ -2,6 +2,7 @@
 /* The library behaves well in its process: signals, descriptors, threads, cancellation, fork,
  * limits. */
 #include "process.h"
+#include "opened.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,6 @@ START_TEST(no_sigpipe)
 {
     struct peer peer = peer_start(IFACE, play_client);
     struct connect_order order = { .hold = true };
-    struct node node;
     struct buffer buffer;
     it_lmr_triplet_t one;
     it_event_type_t came;
@@ -52,7 +52,6 @@ START_TEST(no_sigpipe)
     next(node.connections); /* disconnected or broken */
     for (it_dto_cookie_t done = 0; done < i; done++)
         expect(node.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT);
-    node_close(&node);
 }
 END_TEST
 
@@ -60,7 +59,6 @@ START_TEST(dispositions_and_mask_stay)
 {
     struct sigaction before[65], after;
     sigset_t mask_before, mask_after;
-    struct pair pair;
 
     for (int number = 1; number <= 64; number++)
         sigaction(number, NULL, &before[number]);
@@ -72,7 +70,6 @@ START_TEST(dispositions_and_mask_stay)
             ck_assert_ptr_eq((void *)after.sa_handler, (void *)before[number].sa_handler);
         ck_assert_int_eq(sigismember(&mask_after, number), sigismember(&mask_before, number));
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -102,7 +99,6 @@ START_TEST(threads_block_all_signals)
                             BIT(SIGTRAP);
     const uint64_t of_libc = BIT(32) | BIT(33);
     const uint64_t asked = ~(BIT(SIGKILL) | BIT(SIGSTOP) | of_libc);
-    struct pair pair;
     struct dirent *entry;
     uint64_t blocked;
     DIR *tasks;
@@ -126,7 +122,6 @@ START_TEST(threads_block_all_signals)
 #ifndef __SANITIZE_THREAD__
     ck_assert_int_ge(others, 1);
 #endif
-    pair_close(&pair);
 }
 END_TEST
 
@@ -134,7 +129,6 @@ END_TEST
 
 START_TEST(descriptors_are_cloexec)
 {
-    struct pair pair;
     bool before[4096] = { false };
     it_evd_handle_t evd;
     int fd, opened = 0;
@@ -152,14 +146,12 @@ START_TEST(descriptors_are_cloexec)
         ck_assert_msg(flags & FD_CLOEXEC, "descriptor %d would live on after exec", fd);
     }
     ck_assert_int_ge(opened, 4); /* listener, two ends of a connection, the EVD's */
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(limit_of_descriptors_stays)
 {
     struct rlimit before, after;
-    struct pair pair;
 
     getrlimit(RLIMIT_NOFILE, &before);
     if (before.rlim_cur == before.rlim_max) { /* the hard limit must be above it */
@@ -170,7 +162,6 @@ START_TEST(limit_of_descriptors_stays)
     getrlimit(RLIMIT_NOFILE, &after);
     ck_assert_uint_eq(after.rlim_cur, before.rlim_cur);
     ck_assert_uint_eq(after.rlim_max, before.rlim_max);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -182,9 +173,9 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static it_event_type_t ordered_connect(const struct peer *peer, struct node *node)
+static it_event_type_t ordered_connect(const struct peer *peer, struct node *own)
 {
-    struct connect_order order = { .qualifier = node->qualifier };
+    struct connect_order order = { .qualifier = own->qualifier };
     uint64_t deadline = tc_deadline(PATIENCE);
     it_event_type_t came;
 
@@ -192,8 +183,8 @@ static it_event_type_t ordered_connect(const struct peer *peer, struct node *nod
     while (!tc_wait_fd(peer->fd, POLLIN, tc_now_ns()) && !tc_expired(deadline)) {
         it_event_t event;
 
-        if (it_evd_wait(node->asked, 10000, &event, NULL) == IT_SUCCESS)
-            ok(it_ep_accept(node->ep, event.conn_req.cn_est_id, NULL, 0));
+        if (it_evd_wait(own->asked, 10000, &event, NULL) == IT_SUCCESS)
+            ok(it_ep_accept(own->ep, event.conn_req.cn_est_id, NULL, 0));
     }
     peer_hear(peer, &came, sizeof(came));
     return came;
@@ -204,7 +195,6 @@ static it_event_type_t ordered_connect(const struct peer *peer, struct node *nod
 START_TEST(no_descriptor_at_accept)
 {
     struct peer peer = peer_start(IFACE, play_client);
-    struct node node;
     struct rlimit limit;
     int *filler, fillers = 0;
     uint64_t start, cpu;
@@ -232,7 +222,6 @@ START_TEST(no_descriptor_at_accept)
     free(filler);
     ck_assert_int_eq(ordered_connect(&peer, &node), IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     peer_end(&peer);
-    node_close(&node);
 }
 END_TEST
 
@@ -271,7 +260,6 @@ static void *wait_and_be_cancelled(void *arg)
 
 START_TEST(cancelled_in_wait)
 {
-    struct node node;
     pthread_t thread;
     void *result;
 
@@ -291,24 +279,23 @@ START_TEST(cancelled_in_wait)
     ck_assert_int_eq(atomic_load(&victim.struck_inside), 0);
     is(IT_SUCCESS, victim.status);
     ok(it_evd_free(victim.evd));
-    node_close(&node);
 }
 END_TEST
 
 /* Writes and dequeues without end; the thread may be cancelled between the calls, not inside. */
 static void *work_and_be_cancelled(void *arg)
 {
-    struct pair *pair = victim.pair;
+    struct pair *both = victim.pair;
     it_lmr_triplet_t one = segment(victim.buffer, 0, 4096);
     it_event_t event;
 
     pthread_cleanup_push(struck, NULL);
     for (;;) {
         atomic_store(&victim.inside, 1);
-        it_post_rdma_write(pair->a.ep, &one, 1, 0, BOTH, address_in(victim.buffer + 1, 0),
+        it_post_rdma_write(both->a.ep, &one, 1, 0, BOTH, address_in(victim.buffer + 1, 0),
                            victim.buffer[1].context);
-        it_evd_dequeue(pair->a.requests, &event);
-        it_evd_dequeue(pair->a.connections, &event);
+        it_evd_dequeue(both->a.requests, &event);
+        it_evd_dequeue(both->a.connections, &event);
         atomic_store(&victim.inside, 0);
         atomic_fetch_add(&victim.rounds, 1);
         pthread_testcancel();
@@ -319,7 +306,6 @@ static void *work_and_be_cancelled(void *arg)
 
 START_TEST(cancelled_at_work)
 {
-    struct pair pair;
     struct buffer buffers[2];
     it_lmr_triplet_t one;
     it_event_t event;
@@ -347,7 +333,6 @@ START_TEST(cancelled_at_work)
     ok(it_post_rdma_write(pair.a.ep, &one, 1, 7, BOTH, address_in(&buffers[1], 0),
                           buffers[1].context));
     expect_done(pair.a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 7, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -362,13 +347,13 @@ static struct {
 
 static void *keep_writing(void *arg)
 {
-    struct pair *pair = traffic.pair;
+    struct pair *both = traffic.pair;
     it_lmr_triplet_t one = segment(&traffic.buffers[0], 0, 100000);
 
     for (uint64_t i = 0; !atomic_load(&traffic.stop); i++) {
-        ok(it_post_rdma_write(pair->a.ep, &one, 1, i, BOTH, address_in(&traffic.buffers[1], 0),
+        ok(it_post_rdma_write(both->a.ep, &one, 1, i, BOTH, address_in(&traffic.buffers[1], 0),
                               traffic.buffers[1].context));
-        expect_done(pair->a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, i, IT_DTO_SUCCESS);
+        expect_done(both->a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, i, IT_DTO_SUCCESS);
         atomic_fetch_add(&traffic.rounds, 1);
     }
     return arg;
@@ -385,10 +370,10 @@ static void *keep_writing(void *arg)
 
 /* In the child: every call on the parent's handles says that they are dead; none blocks or affects
  * the parent's connections. */
-static int __attribute__((noinline)) child_calls(struct pair *pair, struct buffer *buffer)
+static int __attribute__((noinline)) child_calls(struct pair *both, struct buffer *buffer)
 {
     it_lmr_triplet_t one = segment(buffer, 0, 64);
-    it_conn_qual_t qualifier = pair->b.qualifier;
+    it_conn_qual_t qualifier = both->b.qualifier;
     it_ep_param_t ep;
     it_ia_info_t *info;
     it_listen_handle_t listen;
@@ -398,40 +383,40 @@ static int __attribute__((noinline)) child_calls(struct pair *pair, struct buffe
     it_pz_handle_t pz;
     int failures = 0;
 
-    DEAD(it_evd_dequeue(pair->a.requests, &event));
-    DEAD(it_evd_wait(pair->a.requests, IT_TIMEOUT_INFINITE, &event, NULL));
-    DEAD(it_post_send(pair->a.ep, &one, 1, 0, BOTH));
-    DEAD(it_post_recv(pair->a.ep, &one, 1, 0, BOTH));
-    DEAD(it_post_rdma_write(pair->a.ep, &one, 1, 0, BOTH, 0, 0));
-    DEAD(it_post_rdma_read(pair->a.ep, &one, 1, 0, BOTH, 0, 0));
-    DEAD(it_ep_query(pair->a.ep, IT_EP_PARAM_ALL, &ep));
-    DEAD(it_ep_disconnect(pair->a.ep, NULL, 0));
-    DEAD(it_ep_reset(pair->a.ep));
-    DEAD(it_ep_free(pair->a.ep));
-    DEAD(it_ep_accept(pair->a.ep, 1, NULL, 0));
+    DEAD(it_evd_dequeue(both->a.requests, &event));
+    DEAD(it_evd_wait(both->a.requests, IT_TIMEOUT_INFINITE, &event, NULL));
+    DEAD(it_post_send(both->a.ep, &one, 1, 0, BOTH));
+    DEAD(it_post_recv(both->a.ep, &one, 1, 0, BOTH));
+    DEAD(it_post_rdma_write(both->a.ep, &one, 1, 0, BOTH, 0, 0));
+    DEAD(it_post_rdma_read(both->a.ep, &one, 1, 0, BOTH, 0, 0));
+    DEAD(it_ep_query(both->a.ep, IT_EP_PARAM_ALL, &ep));
+    DEAD(it_ep_disconnect(both->a.ep, NULL, 0));
+    DEAD(it_ep_reset(both->a.ep));
+    DEAD(it_ep_free(both->a.ep));
+    DEAD(it_ep_accept(both->a.ep, 1, NULL, 0));
     DEAD(it_reject(1, NULL, 0));
     DEAD(it_lmr_free(buffer->lmr));
-    DEAD(it_lmr_create(pair->a.pz, buffer->data, NULL, 64, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
+    DEAD(it_lmr_create(both->a.pz, buffer->data, NULL, 64, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
                        IT_LMR_FLAG_NONE, 0, &lmr, NULL));
-    DEAD(it_listen_create(pair->b.ia, 0, pair->b.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
-    DEAD(it_listen_free(pair->b.listen));
-    DEAD(it_evd_create(pair->a.ia, IT_DTO_EVENT_STREAM, (it_evd_flags_t)0, 4, 0, NULL, &evd, NULL));
-    DEAD(it_evd_free(pair->a.requests));
-    DEAD(it_pz_create(pair->a.ia, &pz));
-    DEAD(it_pz_free(pair->a.pz));
+    DEAD(it_listen_create(both->b.ia, 0, both->b.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
+    DEAD(it_listen_free(both->b.listen));
+    DEAD(it_evd_create(both->a.ia, IT_DTO_EVENT_STREAM, (it_evd_flags_t)0, 4, 0, NULL, &evd, NULL));
+    DEAD(it_evd_free(both->a.requests));
+    DEAD(it_pz_create(both->a.ia, &pz));
+    DEAD(it_pz_free(both->a.pz));
     DEAD(it_srq_free(NULL));
-    DEAD(it_ia_query(pair->a.ia, &info));
-    DEAD(it_ia_free(pair->a.ia));
+    DEAD(it_ia_query(both->a.ia, &info));
+    DEAD(it_ia_free(both->a.ia));
     return failures;
 }
 
-static void start_traffic(struct pair *pair, struct buffer *buffers, const char *name,
+static void start_traffic(struct pair *both, struct buffer *buffers, const char *name,
                           pthread_t *thread)
 {
-    pair_connected(pair, name);
-    buffers[0] = buffer_make(&pair->a, 100000, IT_PRIV_LOCAL);
-    buffers[1] = buffer_make(&pair->b, 100000, EVERYTHING);
-    traffic.pair = pair;
+    pair_connected(both, name);
+    buffers[0] = buffer_make(&both->a, 100000, IT_PRIV_LOCAL);
+    buffers[1] = buffer_make(&both->b, 100000, EVERYTHING);
+    traffic.pair = both;
     traffic.buffers = buffers;
     ck_assert_int_eq(pthread_create(thread, NULL, keep_writing, NULL), 0);
     ck_assert(tc_until(atomic_load(&traffic.rounds) > 10, PATIENCE));
@@ -439,7 +424,6 @@ static void start_traffic(struct pair *pair, struct buffer *buffers, const char 
 
 START_TEST(fork_in_traffic)
 {
-    struct pair pair;
     struct buffer buffers[2];
     pthread_t thread;
     unsigned long rounds;
@@ -459,14 +443,12 @@ START_TEST(fork_in_traffic)
     }
     atomic_store(&traffic.stop, true);
     pthread_join(thread, NULL);
-    pair_close(&pair);
 }
 END_TEST
 
 /* A long-lived child keeps neither connection nor port open. */
 START_TEST(child_outlives_the_connection)
 {
-    struct pair pair;
     struct buffer buffers[2];
     pthread_t thread;
     it_conn_qual_t same;
@@ -491,17 +473,16 @@ START_TEST(child_outlives_the_connection)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     ok(status);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_guest");
-    TCase *tc = tc_case(suite, "signals", NULL, NULL);
-    TCase *fds = tc_case(suite, "descriptors", NULL, NULL);
-    TCase *cancel = tc_case(suite, "cancellation", NULL, NULL);
-    TCase *forks = tc_case(suite, "fork", NULL, NULL);
+    TCase *tc = tc_case(suite, "signals", NULL, fx_close);
+    TCase *fds = tc_case(suite, "descriptors", NULL, fx_close);
+    TCase *cancel = tc_case(suite, "cancellation", NULL, fx_close);
+    TCase *forks = tc_case(suite, "fork", NULL, fx_close);
 
     add_each(tc, no_sigpipe, dispositions_and_mask_stay, threads_block_all_signals);
     add_each(fds, descriptors_are_cloexec, limit_of_descriptors_stays, no_descriptor_at_accept);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* it_handoff: connection requests that go to another listen point of the adapter, and every way in
  * which that fails. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -16,7 +16,6 @@
 #define ROOM 2
 
 /* pair.b listens at two points: its own qualifier, and `there`. */
-static struct pair pair;
 static it_evd_handle_t there;
 static it_conn_qual_t qualifier;
 static it_listen_handle_t listen_there;
@@ -62,7 +61,6 @@ START_TEST(another_listen_point_accepts)
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     expect_nothing(pair.b.asked);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -82,7 +80,6 @@ START_TEST(there_and_back_and_rejected)
     id = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
     ok(it_reject(id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -107,7 +104,6 @@ START_TEST(errors)
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&qualifier, 0, id));
     ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* no failed handoff consumed the request */
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -121,7 +117,6 @@ START_TEST(by_a_pair_of_ports)
     ok(it_ep_accept(pair.b.ep, expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id, NULL,
                     0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -159,7 +154,6 @@ START_TEST(by_a_service_id)
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&of_port, 0, event.conn_req.cn_est_id));
     ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -172,7 +166,6 @@ START_TEST(flags_of_the_target_count)
     event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
     ck_assert_uint_eq(event.conn_req.rdma_read_ird, 0);
     ok(it_reject(event.conn_req.cn_est_id, NULL, 0));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -200,7 +193,6 @@ START_TEST(full_evd)
         node_endpoint(&pair.b);
     }
     expect_nothing(there);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -234,7 +226,6 @@ START_TEST(full_listen_point)
     ok(it_handoff(&qualifier, 0, ids[BACKLOG])); /* the request was still valid */
     ok(it_ep_accept(pair.b.ep, expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id, NULL,
                     0));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -292,7 +283,6 @@ START_TEST(withdrawn)
             ok(it_ep_reset(pair.a.ep));
         }
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -334,7 +324,6 @@ START_TEST(contested_request)
         ok(it_ep_reset(pair.a.ep));
     }
     pthread_barrier_destroy(&start);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -382,14 +371,13 @@ START_TEST(target_that_goes)
         ok(it_listen_create(pair.b.ia, 0, there, IT_LISTEN_NO_FLAG, &qualifier, &listen_there));
     }
     pthread_barrier_destroy(&start);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_handoff");
-    TCase *tc = tc_case(suite, "handoff", NULL, NULL);
+    TCase *tc = tc_case(suite, "handoff", NULL, fx_close);
 
     tcase_set_timeout(tc, tc_timeout_ms(120000) / 1000.0);
     add_each(tc, another_listen_point_accepts, there_and_back_and_rejected, errors);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Interfaces, adapters, kinds of handles, contexts, addresses and Paths. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -113,7 +113,6 @@ END_TEST
 /* What repeated open and close of an adapter leave behind. */
 START_TEST(open_and_close_leave_nothing)
 {
-    struct node node;
     struct tc_fds fds;
     const char *left;
     int threads;
@@ -138,7 +137,6 @@ END_TEST
 
 START_TEST(adapter_attributes)
 {
-    struct node node;
     it_ia_info_t *info;
 
     node_open(&node, IFACE);
@@ -171,14 +169,12 @@ START_TEST(adapter_attributes)
     it_ia_info_free(info);
     is(IT_ERR_FAULT, it_ia_query(node.ia, NULL));
     it_ia_info_free(NULL);
-    node_close(&node);
 }
 END_TEST
 
 /* Attributes promise only what this build has. */
 START_TEST(attributes_promise_only_what_works)
 {
-    struct node node;
     it_srq_handle_t srq;
     it_rmr_handle_t rmr;
     it_ep_attributes_t attributes;
@@ -197,7 +193,6 @@ START_TEST(attributes_promise_only_what_works)
            it_post_atomic(node.ep, IT_FETCH_AND_ADD, 1, 0, NULL, 0, BOTH, 0, 0));
     if (!node.info->ep_work_queues_resizable)
         is(IT_ERR_OP_NOT_SUPPORTED, it_ep_modify(node.ep, IT_EP_PARAM_MAX_REQ_DTO, &attributes));
-    node_close(&node);
 }
 END_TEST
 
@@ -205,7 +200,6 @@ END_TEST
 
 START_TEST(handle_kinds)
 {
-    struct node node;
     struct buffer buffer;
     it_handle_type_enum_t type;
 
@@ -228,13 +222,11 @@ START_TEST(handle_kinds)
     buffer_free(&buffer);
     is(IT_ERR_INVALID_HANDLE, it_get_handle_type(buffer.lmr, &type));
     is(IT_ERR_INVALID_HANDLE, it_get_handle_type(NULL, &type));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(contexts)
 {
-    struct node node;
     it_context_t context = { .index = 0 };
     it_handle_t handles[4];
 
@@ -264,7 +256,6 @@ START_TEST(contexts)
     is(IT_ERR_INVALID_HANDLE, it_set_consumer_context(node.ep, context));
     node_endpoint(&node); /* a new object in the same place has no context */
     is(IT_ERR_NO_CONTEXT, it_get_consumer_context(node.ep, &context));
-    node_close(&node);
 }
 END_TEST
 
@@ -288,7 +279,6 @@ static it_net_addr_t address6(const char *text)
 
 START_TEST(paths_to_own_addresses)
 {
-    struct node node;
     const it_spigot_info_t *spigot;
 
     node_open(&node, IFACE);
@@ -303,13 +293,11 @@ START_TEST(paths_to_own_addresses)
         ck_assert_int_eq(path.u.iwarp.ip_vers, six ? IT_IP_VERS_IPV6 : IT_IP_VERS_IPV4);
         ck_assert_mem_eq(&path.remote.iwarp.raddr, &spigot->net_addr[i].addr, six ? 16 : 4);
     }
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(paths_wrong_arguments)
 {
-    struct node node;
     it_net_addr_t good, bad;
     size_t count = 1, total = 77;
     it_path_t path;
@@ -337,7 +325,6 @@ START_TEST(paths_wrong_arguments)
     ok(it_get_pathinfo(node.ia, 0, &good, &count, &total, NULL));
     ck_assert_uint_eq(count, 0);
     ck_assert_uint_eq(total, 1);
-    node_close(&node);
 }
 END_TEST
 
@@ -476,7 +463,6 @@ END_TEST
 
 START_TEST(the_wire_local_is_told)
 {
-    struct node node;
     struct itx_local_attr local = { .size = sizeof(local) }, shorter = { .size = 8 };
 
     node_open(&node, IFACE);
@@ -489,13 +475,11 @@ START_TEST(the_wire_local_is_told)
     is(IT_ERR_INVALID_IA, itx_local_wire(NULL, &local));
     is(IT_ERR_FAULT, itx_local_wire(node.ia, NULL));
     is(IT_ERR_INVALID_LENGTH, itx_local_wire(node.ia, &shorter));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(hardware_is_told)
 {
-    struct node node;
     struct itx_hardware_attr hardware = { .size = sizeof(hardware) }, shorter = { .size = 8 };
 
     node_open(&node, IFACE);
@@ -508,13 +492,11 @@ START_TEST(hardware_is_told)
     is(IT_ERR_FAULT, itx_hardware(node.ia, 0, NULL));
     is(IT_ERR_INVALID_SPIGOT, itx_hardware(node.ia, 1000, &hardware));
     is(IT_ERR_INVALID_LENGTH, itx_hardware(node.ia, 0, &shorter));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(object_counters)
 {
-    struct node node;
     struct itx_counter some[256];
     size_t count = 0, all = 256;
 
@@ -534,16 +516,15 @@ START_TEST(object_counters)
     is(IT_ERR_FAULT, itx_counters(node.ia, some, NULL));
     all = 1;
     is(IT_ERR_FAULT, itx_counters(node.ia, NULL, &all));
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_ia");
-    TCase *list = tc_case(suite, "list", NULL, NULL);
-    TCase *open = tc_case(suite, "open", NULL, NULL);
-    TCase *more = tc_case(suite, "objects", NULL, NULL);
+    TCase *list = tc_case(suite, "list", NULL, fx_close);
+    TCase *open = tc_case(suite, "open", NULL, fx_close);
+    TCase *more = tc_case(suite, "objects", NULL, fx_close);
 
     tc_add_tests(list, list_counts_and_fills, list_respects_the_room, names, reports, conversions);
     add_each(open, api_versions, unknown_names, two_adapters_are_independent,

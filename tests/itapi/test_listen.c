@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listen points, and the refusals of connecting and answering. */
-#include "fixture.h"
+#include "opened.h"
 #include "process.h"
 #include "sockets.h"
 
@@ -13,7 +13,6 @@
 
 START_TEST(connect_errors)
 {
-    struct pair pair;
     unsigned char data[IT_MAX_PRIV_DATA + 1] = { 0 };
     it_net_addr_t address;
     it_path_t good, bad;
@@ -60,13 +59,11 @@ START_TEST(connect_errors)
         CONNECT(IT_ERR_INVALID_SOURCE_PATH, &bad, &qualifier, 1, NULL, 0);
     }
     pair_connect(&pair, IT_IPV4); /* the EP can still be used */
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(answer_errors)
 {
-    struct pair pair;
     struct node stranger;
     unsigned char data[IT_MAX_PRIV_DATA + 1] = { 0 };
     it_cn_est_identifier_t id;
@@ -93,13 +90,11 @@ START_TEST(answer_errors)
     is(IT_ERR_FAULT, it_ep_disconnect(pair.a.ep, NULL, 1));
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_CONNECTED);
     node_close(&stranger);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(accept_on_a_used_endpoint)
 {
-    struct pair pair;
     it_ep_handle_t first;
     it_cn_est_identifier_t id;
 
@@ -112,7 +107,6 @@ START_TEST(accept_on_a_used_endpoint)
     ok(it_ep_accept(pair.b.ep, id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     ok(it_ep_free(first));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -120,7 +114,7 @@ END_TEST
 
 START_TEST(listen_errors)
 {
-    struct node node, other;
+    struct node other;
     it_conn_qual_t qualifier = { .type = IT_IANA_PORT }, wrong = { .type = IT_VIA_DISCRIMINATOR };
     it_listen_handle_t listen = NULL;
 
@@ -146,7 +140,6 @@ END_TEST
 
 START_TEST(listen_life)
 {
-    struct node node;
     it_listen_param_t params;
     it_listen_handle_t second;
     it_conn_qual_t same;
@@ -169,7 +162,6 @@ START_TEST(listen_life)
     is(IT_ERR_INVALID_LISTEN, it_listen_free(node.listen));
     ok(it_listen_create(node.ia, 0, node.asked, IT_LISTEN_CONN_QUAL_INPUT, &same, &second));
     ck_assert_uint_eq(same.conn_qual.port, node.qualifier.conn_qual.port);
-    node_close(&node);
 }
 END_TEST
 
@@ -184,7 +176,6 @@ START_TEST(listen_at_an_address)
     struct sockaddr_in to = { .sin_family = AF_INET };
     it_net_addr_t address = { .addr_type = IT_IPV4 }, strange = { .addr_type = IT_VIA_HOSTADDR };
     it_listen_handle_t listen;
-    struct node node;
     int client;
 
     node_open(&node, IFACE);
@@ -211,14 +202,12 @@ START_TEST(listen_at_an_address)
         close(client);
     }
     ok(it_listen_free(listen));
-    node_close(&node);
 }
 END_TEST
 
 /* A request that was reported can be answered after its listen point is gone. */
 START_TEST(request_outlives_listen)
 {
-    struct pair pair;
     it_event_t event;
 
     pair_open(&pair, IFACE);
@@ -227,7 +216,6 @@ START_TEST(request_outlives_listen)
     ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -235,7 +223,6 @@ END_TEST
 START_TEST(too_many_requests)
 {
     enum { COUNT = 4 };
-    struct pair pair;
     it_net_addr_t address;
     it_path_t path;
     it_ep_attributes_t attributes;
@@ -261,15 +248,14 @@ START_TEST(too_many_requests)
     }
     ok(it_evd_query(one, IT_EVD_PARAM_OVERFLOWED, &params));
     ck_assert_int_eq(params.evd_overflowed, IT_FALSE);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_listen");
-    TCase *wrong = tc_case(suite, "errors", NULL, NULL);
-    TCase *points = tc_case(suite, "listen", NULL, NULL);
+    TCase *wrong = tc_case(suite, "errors", NULL, fx_close);
+    TCase *points = tc_case(suite, "listen", NULL, fx_close);
 
     add_each(wrong, connect_errors, answer_errors, accept_on_a_used_endpoint);
     add_each(points, listen_errors, listen_life, listen_at_an_address, request_outlives_listen,

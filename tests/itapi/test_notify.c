@@ -2,6 +2,7 @@
 /* Notification: which completions wake a waiter and signal the descriptor, thresholds, what
  * it_evd_modify changes, overflow. Without a connection: test_evd. */
 #include "dto.h"
+#include "opened.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -14,7 +15,6 @@
 #define SHORT    ((uint64_t)50 * 1000)        /* microseconds that are enough on a quiet machine */
 #define LONG     ((uint64_t)10 * 1000 * 1000) /* ... and on most others */
 
-static struct pair pair;
 static struct buffer here, there;
 static it_evd_handle_t evd; /* of the Receives at b */
 static int fd;
@@ -160,7 +160,6 @@ START_TEST(quiet_receives_do_not_raise_the_descriptor)
         expect_lowered(evd, fd);
     }
     ck_assert_uint_le(in_vain, 2);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -184,7 +183,6 @@ START_TEST(a_wait_takes_quiet_ones_at_its_end)
     }
     ok(sleeper.status);
     ck_assert_uint_eq(sleeper.event.dto_cmpl.cookie, tries);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -198,7 +196,6 @@ START_TEST(a_wait_takes_quiet_ones_at_its_begin)
     ck_assert_msg(tc_until(it_evd_wait(evd, 0, &event, NULL) == IT_SUCCESS, PATIENCE),
                   "no event came");
     ck_assert_uint_eq(event.dto_cmpl.cookie, 1);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -212,7 +209,6 @@ START_TEST(flushed_receives_notify)
     ok(it_ep_disconnect(pair.a.ep, NULL, 0));
     ok(it_evd_wait(evd, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
     ck_assert_int_eq(event.dto_cmpl.dto_status, IT_DTO_ERR_FLUSHED);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -242,7 +238,6 @@ START_TEST(a_threshold_of_completions)
     for (it_dto_cookie_t i = 1; i < 2 * THRESHOLD; i++)
         take(i);
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(evd, &event));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -261,12 +256,12 @@ static it_evd_param_t queried(it_evd_handle_t which)
     return params;
 }
 
-static it_evd_handle_t made(const struct node *node, unsigned int stream, unsigned int flags,
+static it_evd_handle_t made(const struct node *own, unsigned int stream, unsigned int flags,
                             size_t size)
 {
     it_evd_handle_t handle;
 
-    ok(it_evd_create(node->ia, (it_event_type_t)stream, (it_evd_flags_t)flags, size, 0, NULL,
+    ok(it_evd_create(own->ia, (it_event_type_t)stream, (it_evd_flags_t)flags, size, 0, NULL,
                      &handle, &fd));
     return handle;
 }
@@ -282,7 +277,6 @@ START_TEST(modify_errors)
                                           0x1000,
                                           0 };
     it_evd_param_t params = { .evd_overflowed = IT_TRUE };
-    struct node node;
     it_evd_handle_t soft, before;
 
     node_open(&node, IFACE);
@@ -314,14 +308,12 @@ START_TEST(modify_errors)
     ck_assert_uint_eq(queried(before).sevd_queue_size, 4);
     ck_assert_uint_eq(queried(before).sevd_threshold, 0);
     ck_assert_int_eq(queried(before).evd_flag, 0);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(modify_of_a_list)
 {
     it_evd_param_t params = { .sevd_queue_size = 6, .sevd_threshold = 3 };
-    struct node node;
     it_evd_handle_t soft;
     it_event_t event;
 
@@ -344,7 +336,6 @@ START_TEST(modify_of_a_list)
     params.sevd_threshold = IT_THRESHOLD_DISABLE; /* one is enough now */
     ok(modify(soft, IT_EVD_PARAM_THRESHOLD, params));
     ck_assert(readable());
-    node_close(&node);
 }
 END_TEST
 
@@ -352,7 +343,6 @@ END_TEST
 START_TEST(disabled_and_enabled)
 {
     it_evd_param_t params = { .evd_enabled = IT_FALSE };
-    struct node node;
     it_event_t event;
 
     node_open(&node, IFACE);
@@ -373,7 +363,6 @@ START_TEST(disabled_and_enabled)
     ok(modify(evd, IT_EVD_PARAM_ENABLED, params));
     ck_assert(readable());
     ok(it_evd_wait(evd, IT_TIMEOUT_INFINITE, &event, NULL));
-    node_close(&node);
 }
 END_TEST
 
@@ -381,7 +370,6 @@ START_TEST(disabling_ends_waits)
 {
     it_evd_param_t params = { .evd_enabled = IT_FALSE };
     struct sleeper sleeper = { .timeout = IT_TIMEOUT_INFINITE };
-    struct node node;
 
     node_open(&node, IFACE);
     evd = made(&node, IT_SOFTWARE_EVENT_STREAM, 0, 4);
@@ -389,7 +377,6 @@ START_TEST(disabling_ends_waits)
     ok(modify(evd, IT_EVD_PARAM_ENABLED, params));
     pthread_join(sleeper.thread, NULL);
     is(IT_ERR_INVALID_EVD_STATE, sleeper.status);
-    node_close(&node);
 }
 END_TEST
 
@@ -428,7 +415,6 @@ START_TEST(resized_under_traffic)
     }
     atomic_store(&over, true);
     pthread_join(resizer, NULL);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -451,7 +437,6 @@ START_TEST(overflow_flags)
         { IT_CM_MSG_EVENT_STREAM, IT_EVD_OVERFLOW_NOTIFY, IT_SUCCESS },
         { IT_DTO_EVENT_STREAM, 0, IT_SUCCESS },
     };
-    struct node node;
     it_evd_handle_t handle;
 
     node_open(&node, IFACE);
@@ -467,15 +452,14 @@ START_TEST(overflow_flags)
         if (status == IT_SUCCESS)
             ok(it_evd_free(handle));
     }
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_notify");
-    TCase *events = tc_case(suite, "notification events", NULL, NULL);
-    TCase *changes = tc_case(suite, "modify", NULL, NULL);
+    TCase *events = tc_case(suite, "notification events", NULL, fx_close);
+    TCase *changes = tc_case(suite, "modify", NULL, fx_close);
 
     tcase_set_timeout(events, 60);
     tcase_set_timeout(changes, 60);

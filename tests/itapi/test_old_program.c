@@ -6,7 +6,7 @@
  * what arrives, and sends a few bytes when it leaves.
  */
 #define ITAPI_WIDE_COOKIE
-#include "fixture.h"
+#include "opened.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -295,7 +295,7 @@ static void *serve(void *arg)
 static it_path_t path_to_server(const char *interface)
 {
     it_net_addr_t address;
-    struct node node;
+    struct node own;
     it_path_t path;
 
     memset(&path, 0x5a, sizeof(path));
@@ -304,10 +304,10 @@ static it_path_t path_to_server(const char *interface)
     path.u.iwarp.raddr.ipv4.s_addr = htonl(INADDR_LOOPBACK);
     if (!strcmp(interface, "softrdma"))
         return path;
-    node_open(&node, interface);
-    address = node_address(&node, IT_IPV4);
-    path = path_to(&node, &address);
-    node_close(&node);
+    node_open(&own, interface);
+    address = node_address(&own, IT_IPV4);
+    path = path_to(&own, &address);
+    node_close(&own);
     return path;
 }
 
@@ -419,7 +419,6 @@ END_TEST
 START_TEST(elsewhere_it_is_told_what_is_missing)
 {
     it_ep_attributes_t attributes = its_attributes();
-    struct node node;
     it_status_t status;
 
     node_open(&node, IFACE);
@@ -430,14 +429,13 @@ START_TEST(elsewhere_it_is_told_what_is_missing)
                           attributes.srv.rc.max_rdma_write_segments);
     else
         ck_assert_int_eq(status, IT_ERR_RESOURCE_RWSEG);
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("an old program");
-    TCase *tc = tc_case(suite, "server and client", NULL, NULL);
+    TCase *tc = tc_case(suite, "server and client", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_PORT_PAIRS, runs_as_it_did);

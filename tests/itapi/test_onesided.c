@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The target makes no calls: its memory is written and read all the same. */
 #include "process.h"
+#include "opened.h"
 
 #include <poll.h>
 #include <string.h>
@@ -31,42 +32,42 @@ static bool filled_with(const unsigned char *data, size_t length, unsigned char 
  * its memory. */
 static void play_target(const char *name, int fd)
 {
-    struct node node;
+    struct node own;
     struct buffer buffer;
     struct window window;
     unsigned char round;
     it_event_t event;
 
-    node_open(&node, name);
-    node_endpoint(&node);
-    node_listen(&node);
-    buffer = buffer_make(&node, SIZE, EVERYTHING);
-    window.qualifier = node.qualifier;
+    node_open(&own, name);
+    node_endpoint(&own);
+    node_listen(&own);
+    buffer = buffer_make(&own, SIZE, EVERYTHING);
+    window.qualifier = own.qualifier;
     window.address = address_in(&buffer, 0);
     window.context = buffer.context;
     tell(fd, &window, sizeof(window));
-    event = expect(node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
-    ok(it_ep_accept(node.ep, event.conn_req.cn_est_id, NULL, 0));
-    expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    event = expect(own.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ok(it_ep_accept(own.ep, event.conn_req.cn_est_id, NULL, 0));
+    expect(own.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     tell(fd, "", 1);
     while (hear(fd, &round, 1)) { /* sleeps in recv */
         char equal = filled_with(buffer.data + round * CHUNK, CHUNK, round + 1);
 
         tell(fd, &equal, 1);
     }
-    node_close(&node);
+    node_close(&own);
 }
 
 /* Returns when both ends are connected: siw as a responder may leave earlier messages unanswered
  * (docs/interop.md, 2). */
-static void connect_to(struct node *node, struct peer *peer, const struct window *window)
+static void connect_to(struct node *own, struct peer *peer, const struct window *window)
 {
-    it_net_addr_t address = node_address(node, IT_IPV4);
-    it_path_t path = path_to(node, &address);
+    it_net_addr_t address = node_address(own, IT_IPV4);
+    it_path_t path = path_to(own, &address);
     char accepted;
 
-    ok(it_ep_connect(node->ep, &path, NULL, &window->qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
-    expect(node->connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    ok(it_ep_connect(own->ep, &path, NULL, &window->qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    expect(own->connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     peer_hear(peer, &accepted, 1);
 }
 
@@ -74,7 +75,6 @@ START_TEST(target_sleeps)
 {
     struct peer peer = peer_start(IFACE, play_target);
     struct window window;
-    struct node node;
     struct buffer here;
     it_lmr_triplet_t one;
     char equal;
@@ -110,7 +110,6 @@ START_TEST(many_small_reads)
 {
     struct peer peer = peer_start(IFACE, play_target);
     struct window window;
-    struct node node;
     struct buffer here;
     it_lmr_triplet_t one;
 
@@ -133,7 +132,6 @@ END_TEST
 /* Both in one process: no call on the target's adapter is made, its memory is polled. */
 START_TEST(target_polls_memory)
 {
-    struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
 
@@ -152,7 +150,6 @@ START_TEST(target_polls_memory)
         ck_assert_uint_eq(__atomic_load_n(first, __ATOMIC_RELAXED), i);
         expect_done(pair.a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, i, IT_DTO_SUCCESS);
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -161,7 +158,6 @@ START_TEST(both_ends_only_look_at_memory)
 {
     struct node *ends[2];
     struct buffer from[2], to[2];
-    struct pair pair;
 
     pair_connected(&pair, IFACE);
     ends[0] = &pair.a;
@@ -183,14 +179,13 @@ START_TEST(both_ends_only_look_at_memory)
         if (told)
             expect_done(ends[end]->requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, i, IT_DTO_SUCCESS);
     }
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_onesided");
-    TCase *tc = tc_case(suite, "target", NULL, NULL);
+    TCase *tc = tc_case(suite, "target", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, target_sleeps, many_small_reads, target_polls_memory,

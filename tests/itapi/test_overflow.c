@@ -3,10 +3,10 @@
  * reset. The SEVD is that of affiliated errors, which gets one for each connection that a peer
  * breaks. */
 #include "dto.h"
+#include "opened.h"
 
 #include <poll.h>
 
-static struct pair pair;
 static struct buffer here, there;
 static it_evd_handle_t unaffiliated;
 static int fd; /* of the EVD of affiliated errors at b */
@@ -99,7 +99,6 @@ START_TEST(told_once_and_waits_are_refused_until_it_is_reset)
         ok(it_evd_modify(pair.b.affiliated, IT_EVD_PARAM_OVERFLOWED, &reset));
         expect_waits(IT_ERR_TIMEOUT_EXPIRED);
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -114,7 +113,6 @@ START_TEST(it_resets_itself_where_that_was_asked_for)
         ck_assert(!is_overflowed());
         expect_waits(IT_ERR_TIMEOUT_EXPIRED);
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -127,7 +125,6 @@ START_TEST(nobody_is_told_who_did_not_ask)
     take();
     expect_waits(IT_ERR_TIMEOUT_EXPIRED);
     ck_assert(is_overflowed());
-    pair_close(&pair);
 }
 END_TEST
 
@@ -146,14 +143,13 @@ START_TEST(a_larger_queue_has_room)
     expect_told();
     for (int i = 0; i < 3; i++)
         take();
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("overflow");
-    TCase *tc = tc_case(suite, "affiliated errors", NULL, NULL);
+    TCase *tc = tc_case(suite, "affiliated errors", NULL, fx_close);
 
     add_where(tc, FX_SOFTRDMA, told_once_and_waits_are_refused_until_it_is_reset,
               it_resets_itself_where_that_was_asked_for, nobody_is_told_who_did_not_ask,

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection zones and memory regions. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static it_status_t make(const struct node *node, void *addr, it_length_t length,
+static it_status_t make(const struct node *own, void *addr, it_length_t length,
                         unsigned int privileges, unsigned int flags, it_lmr_handle_t *lmr)
 {
     it_rmr_context_t context;
 
-    return it_lmr_create(node->pz, addr, NULL, length, IT_ADDR_MODE_ABSOLUTE,
+    return it_lmr_create(own->pz, addr, NULL, length, IT_ADDR_MODE_ABSOLUTE,
                          (it_mem_priv_t)privileges, (it_lmr_flag_t)flags, 0, lmr, &context);
 }
 
 START_TEST(pz_life)
 {
-    struct node node;
     it_pz_handle_t pz;
     it_pz_param_t params;
 
@@ -33,13 +32,11 @@ START_TEST(pz_life)
     ok(it_pz_free(pz));
     is(IT_ERR_INVALID_PZ, it_pz_free(pz));
     is(IT_ERR_INVALID_PZ, it_pz_query(pz, IT_PZ_PARAM_ALL, &params));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(pz_busy)
 {
-    struct node node;
     struct buffer buffer;
 
     node_open(&node, IFACE);
@@ -50,7 +47,6 @@ START_TEST(pz_busy)
     is(IT_ERR_PZ_BUSY, it_pz_free(node.pz));
     ok(it_ep_free(node.ep));
     ok(it_pz_free(node.pz));
-    node_close(&node);
 }
 END_TEST
 
@@ -74,7 +70,6 @@ START_TEST(privilege_rules)
         { 0x20, IT_ERR_INVALID_PRIVS },
         { 0x80000001u, IT_ERR_INVALID_PRIVS },
     };
-    struct node node;
     static char memory[8192];
 
     node_open(&node, IFACE);
@@ -91,13 +86,11 @@ START_TEST(privilege_rules)
         ck_assert_int_eq(params.flags, IT_LMR_FLAG_NONE);
         ok(it_lmr_free(lmr));
     }
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(lengths_and_addresses)
 {
-    struct node node;
     static char memory[8192];
     it_lmr_handle_t lmr = NULL;
     long page = sysconf(_SC_PAGESIZE);
@@ -120,13 +113,11 @@ START_TEST(lengths_and_addresses)
     ok(make(&node, hole, (it_length_t)page, IT_PRIV_LOCAL, 0, &lmr));
     ok(it_lmr_free(lmr));
     munmap(hole, 3 * page);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(X009_read_only_memory)
 {
-    struct node node;
     void *memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     it_lmr_handle_t lmr;
 
@@ -134,13 +125,11 @@ START_TEST(X009_read_only_memory)
     is(IT_ERR_ACCESS, make(&node, memory, 4096, IT_PRIV_LOCAL, 0, &lmr));
     ok(make(&node, memory, 4096, IT_PRIV_LOCAL_READ | IT_PRIV_REMOTE_READ, 0, &lmr));
     ok(it_lmr_free(lmr));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(flags_modes_and_lists)
 {
-    struct node node;
     static char memory[8192];
     it_lmr_handle_t lmr;
     it_rmr_context_t context;
@@ -178,13 +167,11 @@ START_TEST(flags_modes_and_lists)
         ok(it_lmr_query(lmr, IT_LMR_PARAM_ADDR_MODE, &params));
         ck_assert_int_eq(params.addr_mode, IT_ADDR_MODE_RELATIVE);
     }
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(query_tells_what_was_given)
 {
-    struct node node;
     static char memory[8192];
     it_lmr_handle_t lmr;
     it_rmr_context_t context = 0, none = 77;
@@ -213,13 +200,11 @@ START_TEST(query_tells_what_was_given)
     ok(it_lmr_free(lmr));
     ok(it_lmr_create10(node.pz, memory, 64, IT_PRIV_LOCAL, IT_LMR_FLAG_NONE, 0, &lmr, &none));
     ck_assert_uint_eq(none, 0); /* no remote privileges: no context */
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(modify)
 {
-    struct node node;
     struct buffer buffer;
     it_lmr_param_t params;
     it_pz_handle_t other;
@@ -249,7 +234,6 @@ START_TEST(modify)
     ok(it_lmr_modify(buffer.lmr, IT_LMR_PARAM_PZ, &params));
     ok(it_pz_free(other));
     buffer_free(&buffer);
-    node_close(&node);
 }
 END_TEST
 
@@ -272,7 +256,6 @@ END_TEST
 
 START_TEST(flush_and_refresh)
 {
-    struct node node;
     struct buffer buffer;
     it_lmr_triplet_t two[2];
     it_status_t (*const calls[])(const it_lmr_triplet_t *, size_t) = { it_lmr_flush_to_mem,
@@ -298,7 +281,6 @@ START_TEST(flush_and_refresh)
         two[1].length = 0; /* its length is 0: its LMR is not checked */
         ok(calls[i](two, 2));
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -316,7 +298,6 @@ END_TEST
 START_TEST(many_regions)
 {
     enum { COUNT = 500 };
-    struct node node;
     static char memory[8192];
     static it_lmr_handle_t lmrs[COUNT];
     static it_rmr_context_t contexts[COUNT];
@@ -332,14 +313,12 @@ START_TEST(many_regions)
     for (int i = 0; i < COUNT; i++)
         is(i % 2 ? IT_SUCCESS : IT_ERR_INVALID_LMR, it_lmr_free(lmrs[i]));
     ok(it_pz_free(node.pz));
-    node_close(&node);
 }
 END_TEST
 
 /* Whole pages of its own, which make an LMR like any other. */
 START_TEST(memory_that_peers_can_map)
 {
-    struct node node;
     it_lmr_handle_t lmr;
     unsigned char *memory;
     void *addr = NULL;
@@ -359,14 +338,13 @@ START_TEST(memory_that_peers_can_map)
     ok(it_lmr_free(lmr));
     ok(itx_memory_free(addr));
     ok(itx_memory_free(NULL));
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_pz_lmr");
-    TCase *tc = tc_case(suite, "memory", NULL, NULL);
+    TCase *tc = tc_case(suite, "memory", NULL, fx_close);
 
     add_each(tc, pz_life, pz_busy, privilege_rules, lengths_and_addresses, X009_read_only_memory,
              flags_modes_and_lists, query_tells_what_was_given, modify, X039_pz_of_another_adapter,

@@ -2,6 +2,7 @@
 /* RMRs of both types: life cycle, link and unlink with every refusal, the peer's access through
  * them. */
 #include "dto.h"
+#include "opened.h"
 
 #include <string.h>
 
@@ -9,12 +10,11 @@
 #define SIZE 4096u
 
 /* b exposes `there`, which itself has no remote privileges, by RMRs; a accesses it from `here`. */
-static struct pair pair;
 static struct buffer here, there;
 
-static void need(const struct node *node, it_rmr_type_t type)
+static void need(const struct node *own, it_rmr_type_t type)
 {
-    ck_assert(node->info->rmr_types_supported & type);
+    ck_assert(own->info->rmr_types_supported & type);
 }
 
 static void open_pair(const char *name, it_rmr_type_t type)
@@ -114,7 +114,6 @@ START_TEST(created)
     it_handle_type_enum_t kind;
     it_rmr_type_t types;
     it_rmr_param_t params;
-    struct node node;
     it_pz_handle_t pz;
 
     node_open(&node, IFACE);
@@ -153,7 +152,6 @@ START_TEST(created)
     is(IT_ERR_PZ_BUSY, it_pz_free(pz));
     ok(it_rmr_free(other));
     ok(it_pz_free(pz));
-    node_close(&node);
 }
 END_TEST
 
@@ -227,7 +225,6 @@ START_TEST(refused)
     ck_assert_uint_eq(context, 77);
     ck_assert(!is_linked(rmr));
     expect_nothing(pair.b.requests);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -263,7 +260,6 @@ START_TEST(full_and_flushed)
     ck_assert(!is_linked(rmr));
     ok(it_rmr_unlink(rmr, pair.b.ep, 4, QUIETLY));
     expect_done(pair.b.requests, LINK, 4, IT_DTO_ERR_FLUSHED);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -295,7 +291,6 @@ START_TEST(peer_writes_and_reads)
     ck_assert_uint_eq(there.data[767], 0xa5);
     ck_assert_uint_eq(there.data[768], 0);
     read_refused(512, address_in(&there, 257), context);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -307,7 +302,6 @@ START_TEST(privileges_count)
     rmr = make(IT_RMR_TYPE_NARROW);
     write_refused(8, address_in(&there, 0),
                   linked(rmr, 0, SIZE, (it_mem_priv_t)(IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ)));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -333,7 +327,6 @@ START_TEST(relative_window)
     ck_assert_uint_eq(there.data[149], 0x3c);
     ck_assert_uint_eq(there.data[150], 0);
     read_refused(2, it_make_rdma_addr_relative(49), context);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -359,7 +352,6 @@ START_TEST(context_sent_at_once)
         expect_done(pair.b.requests, SEND, i, IT_DTO_SUCCESS); /* only of the Send */
         ck_assert(is_linked(rmr));
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -383,7 +375,6 @@ START_TEST(unlinked_and_linked_again)
         ck_assert_int_eq(is_linked(rmr), i == 3);
     }
     read_refused(8, address_in(&there, 0), contexts[2]);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -397,7 +388,6 @@ START_TEST(unlink_of_none)
     linked(rmr, 0, 8, IT_PRIV_REMOTE);
     unlinked(rmr, BOTH);
     unlinked(rmr, BOTH);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -420,7 +410,6 @@ START_TEST(unlink_behind_a_fence)
     expect_done(pair.b.requests, READ, 1, IT_DTO_SUCCESS);
     expect_done(pair.b.requests, LINK, 2, IT_DTO_SUCCESS);
     ck_assert(!is_linked(rmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -440,7 +429,6 @@ START_TEST(narrow_linked_twice)
     ok(it_ep_free(pair.b.ep));
     ck_assert(!is_linked(rmr));
     ok(it_lmr_free(there.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -467,7 +455,6 @@ START_TEST(busy_region)
     ok(it_lmr_free(there.lmr));
     ok(it_rmr_free(first));
     read_refused(8, address_in(&there, 8), context);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -510,7 +497,6 @@ START_TEST(X004_narrow_is_of_one_connection)
     ok(it_ep_free(pair.b.ep));                               /* which unlinks it */
     ck_assert(!is_linked(rmr));
     ok(it_lmr_free(there.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -540,7 +526,6 @@ START_TEST(wide_is_of_all_connections)
     ck_assert(is_linked(rmr));
     read_over(pair.a.ep, 8, address_in(&there, 64), again);
     read_refused(8, address_in(&there, 0), context);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -577,7 +562,6 @@ START_TEST(wide_keeps_its_link)
     ck_assert_uint_ne(fresh, lost); /* nor is a context reused that was never linked */
     ck_assert_uint_ne(fresh, context);
     read_over(pair.a.ep, 8, address_in(&there, 0), fresh);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -596,7 +580,6 @@ START_TEST(bind_and_early_free)
     ok(it_rmr_unbind(rmr, pair.b.ep, 22, BOTH));
     ok(it_rmr_free(rmr));
     expect_done(pair.b.requests, IT_RMR_BIND_CMPL_EVENT, 22, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -605,20 +588,18 @@ END_TEST
 START_TEST(refused_without_rmrs)
 {
     it_rmr_handle_t rmr;
-    struct node node;
 
     node_open(&node, IFACE);
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_NARROW, &rmr));
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_WIDE, &rmr));
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create10(node.pz, &rmr));
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_rmr");
-    TCase *tc = tc_case(suite, "rmr", NULL, NULL);
+    TCase *tc = tc_case(suite, "rmr", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_RMR, created, refused);

@@ -2,6 +2,7 @@
 /* Unlinks by data transfer: Sends that unlink at the peer, Reads that unlink their sink, RMRs as
  * sinks, LMRs that work requests link and unlink. */
 #include "dto.h"
+#include "opened.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -11,7 +12,6 @@
 #define SIZE 4096u
 
 /* a sends and reads; b exposes `there`. */
-static struct pair pair;
 static struct buffer here, there;
 static it_rmr_handle_t rmr;
 static it_rmr_context_t context;
@@ -32,13 +32,13 @@ static bool rmr_linked(it_rmr_handle_t which)
     return params.linked == IT_TRUE;
 }
 
-static void link_over(const struct node *node, const struct buffer *buffer, it_rmr_type_t type,
+static void link_over(const struct node *own, const struct buffer *buffer, it_rmr_type_t type,
                       it_mem_priv_t privs, it_addr_mode_t mode)
 {
-    ok(it_rmr_create(node->pz, type, &rmr));
-    ok(it_rmr_link(rmr, buffer->lmr, buffer->data + 64, 256, mode, privs, node->ep, 1, BOTH,
+    ok(it_rmr_create(own->pz, type, &rmr));
+    ok(it_rmr_link(rmr, buffer->lmr, buffer->data + 64, 256, mode, privs, own->ep, 1, BOTH,
                    &context));
-    expect_done(node->requests, LINK, 1, IT_DTO_SUCCESS);
+    expect_done(own->requests, LINK, 1, IT_DTO_SUCCESS);
 }
 
 /* --- by a Send of the peer --- */
@@ -99,7 +99,6 @@ START_TEST(send_unlinks_rmr)
     }
     ok(it_lmr_free(own.lmr)); /* nothing is linked to it */
     read_refused(address_in(&own, 64), context);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -116,7 +115,6 @@ START_TEST(send_unlinks_lmr)
     expect_done(pair.b.requests, SEND, 9, IT_DTO_ERR_LOCAL_PROTECTION);
     pair_broken(&pair);
     buffer_free(&there);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -141,7 +139,6 @@ START_TEST(send_unlinks_nothing)
     open_for_sends(IFACE);
     ck_assert_int_eq(status_of_refused(there.context ^ 0x55), IT_DTO_ERR_LOCAL_MM_OPERATION);
     ck_assert(lmr_linked(there.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -156,7 +153,6 @@ START_TEST(send_unlinks_local_lmr)
     guess = local.context;
     ck_assert_int_eq(status_of_refused(guess), IT_DTO_ERR_LOCAL_MM_OPERATION);
     ck_assert(lmr_linked(local.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -167,7 +163,6 @@ START_TEST(send_unlinks_wide)
     link_over(&pair.b, &there, IT_RMR_TYPE_WIDE, IT_PRIV_REMOTE, IT_ADDR_MODE_ABSOLUTE);
     ck_assert_int_eq(status_of_refused(context), IT_DTO_ERR_LOCAL_MM_OPERATION);
     ck_assert(rmr_linked(rmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -189,7 +184,6 @@ START_TEST(X012_send_unlinks_no_lmr_of_two_endpoints)
     second = node_make_ep(&pair.b, &attributes);
     ok(it_ep_free(second)); /* one again */
     ck_assert_ptr_eq(send_and_unlink(100, there.context, BOTH), there.lmr);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -201,7 +195,6 @@ START_TEST(send_unlinks_lmr_in_use)
     link_over(&pair.b, &there, IT_RMR_TYPE_NARROW, IT_PRIV_REMOTE, IT_ADDR_MODE_ABSOLUTE);
     ck_assert_int_eq(status_of_refused(there.context), IT_DTO_ERR_LOCAL_MM_OPERATION);
     ck_assert(lmr_linked(there.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -241,7 +234,6 @@ START_TEST(send_refused)
     is(IT_ERR_TOO_MANY_POSTS, it_post_send_and_unlink(ep, &one, 1, 0, QUIETLY, 1));
     for (size_t i = 0; i < params.attr.max_request_dtos; i++)
         expect_done(pair.a.requests, SEND, i, IT_DTO_ERR_FLUSHED);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -296,7 +288,6 @@ START_TEST(read_unlinks_lmr)
     one = segment(&here, 0, 8);
     ok(it_post_send(pair.a.ep, &one, 1, 9, QUIETLY));
     expect_done(pair.a.requests, SEND, 9, IT_DTO_ERR_LOCAL_PROTECTION);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -319,7 +310,6 @@ START_TEST(read_unlinks_quietly)
     one = segment(&here, 0, 8);
     ok(it_post_send(pair.a.ep, &one, 1, 9, QUIETLY));
     expect_done(pair.a.requests, SEND, 9, IT_DTO_ERR_LOCAL_PROTECTION);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -347,7 +337,6 @@ START_TEST(failed_read_unlinks_nothing)
         expect_done(pair.a.requests, READ, 4, IT_DTO_ERR_REMOTE_ACCESS).unlinked_mr_handle);
     ck_assert(rmr_linked(rmr));
     is(IT_ERR_LMR_BUSY, it_lmr_free(here.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -375,7 +364,6 @@ START_TEST(read_to_rmr)
     ck_assert(!rmr_linked(rmr));
     is(IT_ERR_ACCESS, read_to(&triplet, 5, BOTH));
     ok(it_lmr_free(here.lmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -398,7 +386,6 @@ START_TEST(read_to_relative_rmr)
     ok(read_to(&(it_rmr_triplet_t){ .rmr = rmr, .addr.rel = 0, .length = 8 }, 4,
                IT_UNLINK_LOCAL_SINK)); /* without a completion */
     ck_assert(!rmr_linked(rmr));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -412,7 +399,6 @@ START_TEST(read_to_wide_rmr)
     ok(read_to(&triplet, 3, BOTH));
     expect_done(pair.a.requests, READ, 3, IT_DTO_SUCCESS);
     ck_assert_uint_eq(here.data[64], 0x42);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -473,7 +459,6 @@ START_TEST(read_refusals)
     is(IT_ERR_INVALID_RMR, read_to(&bad, 8, SINK)); /* no RMR to unlink */
     ok(read_to(&bad, 8, BOTH));                     /* of no octets: not checked */
     expect_done(pair.a.requests, READ, 8, IT_DTO_SUCCESS);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -541,7 +526,6 @@ START_TEST(links_by_several)
         ck_assert(!rmr_linked(linkers[i].rmr));
         ok(it_lmr_free(linkers[i].buffer.lmr));
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -576,14 +560,13 @@ START_TEST(unprivileged)
            it_lmr_link(lmr, here.data, NULL, SIZE, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL, pair.a.ep,
                        1, BOTH, &context));
     }
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_unlink");
-    TCase *tc = tc_case(suite, "unlink", NULL, NULL);
+    TCase *tc = tc_case(suite, "unlink", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_SEND_UNLINK | FX_RMR_NARROW, send_unlinks_rmr);

@@ -6,7 +6,7 @@
  * while and stop, wait there with short time-outs, and send signals. A lost wake-up shows as a wait
  * that lasts until the watchdog's deadline although the peer has sent.
  */
-#include "fixture.h"
+#include "opened.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -175,11 +175,11 @@ static void *play(void *arg)
  * stops. */
 static void *disturb(void *arg)
 {
-    struct pair *pair = arg;
+    struct pair *both = arg;
     struct tc_rng rng = tc_rng(99);
 
     while (!atomic_load(&stop)) {
-        it_evd_handle_t evd = tc_below(&rng, 2) ? pair->a.affiliated : pair->b.affiliated;
+        it_evd_handle_t evd = tc_below(&rng, 2) ? both->a.affiliated : both->b.affiliated;
         it_event_t event;
 
         for (uint64_t i = tc_below(&rng, 500); i; i--)
@@ -214,26 +214,25 @@ static void *signal_players(void *arg)
 
 /* --- the game --- */
 
-static void prepare(struct player *player, struct node *node, const char *name,
-                    unsigned long rounds)
+static void prepare(struct player *player, struct node *own, const char *name, unsigned long rounds)
 {
-    it_ep_attributes_t attributes = node_attributes(node);
+    it_ep_attributes_t attributes = node_attributes(own);
     it_lmr_triplet_t one;
 
     memset(player, 0, sizeof(*player));
     player->name = name;
-    player->node = node;
+    player->node = own;
     player->rounds = rounds;
     player->rng = tc_rng((uint64_t)*name);
-    ok(it_ep_free(node->ep));
-    ok(it_evd_free(node->receives));
-    ok(it_evd_create(node->ia, IT_DTO_EVENT_STREAM, IT_EVD_CREATE_FD, 64, 0, NULL, &node->receives,
+    ok(it_ep_free(own->ep));
+    ok(it_evd_free(own->receives));
+    ok(it_evd_create(own->ia, IT_DTO_EVENT_STREAM, IT_EVD_CREATE_FD, 64, 0, NULL, &own->receives,
                      &player->fd));
-    node->ep = node_make_ep(node, &attributes);
-    player->buffer = buffer_make(node, 4096, IT_PRIV_LOCAL);
+    own->ep = node_make_ep(own, &attributes);
+    player->buffer = buffer_make(own, 4096, IT_PRIV_LOCAL);
     one = segment(&player->buffer, 1024, 64);
-    ok(it_post_recv(node->ep, &one, 1, 0, BOTH));
-    ok(it_post_recv(node->ep, &one, 1, 1, BOTH));
+    ok(it_post_recv(own->ep, &one, 1, 0, BOTH));
+    ok(it_post_recv(own->ep, &one, 1, 1, BOTH));
 }
 
 /* A player makes progress, or all have finished. Detects a wait without a time-out that is never
@@ -256,7 +255,6 @@ static void watch(void)
 
 START_TEST(no_wake_up_is_lost)
 {
-    struct pair pair;
     struct player players[2];
     struct sigaction action = { .sa_handler = ignore };
     pthread_t disturber, signaller;
@@ -299,14 +297,13 @@ START_TEST(no_wake_up_is_lost)
                 players[i].slept);
     }
     ck_assert_uint_gt(players[0].interrupted + players[1].interrupted, 0);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_wake_stress");
-    TCase *tc = tc_case(suite, "wake", NULL, NULL);
+    TCase *tc = tc_case(suite, "wake", NULL, fx_close);
 
     tcase_set_timeout(tc, 240);
     add_each(tc, no_wake_up_is_lost);

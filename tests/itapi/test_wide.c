@@ -5,7 +5,7 @@
  * narrow cookies, so this file has its own.
  */
 #define ITAPI_WIDE_COOKIE
-#include "fixture.h"
+#include "opened.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -102,9 +102,9 @@ START_TEST(every_operation_returns_it)
 }
 END_TEST
 
-static void with_atomics(const struct node *node, it_ep_attributes_t *attributes)
+static void with_atomics(const struct node *own, it_ep_attributes_t *attributes)
 {
-    (void)node;
+    (void)own;
     attributes->srv.rc.atomics_enable = IT_TRUE;
 }
 
@@ -128,7 +128,6 @@ END_TEST
 
 START_TEST(refused_requests_keep_no_place)
 {
-    struct node node;
     struct buffer buffer;
     it_lmr_triplet_t one;
 
@@ -139,7 +138,6 @@ START_TEST(refused_requests_keep_no_place)
     for (int i = 0; i < 1000; i++)
         is(IT_ERR_INVALID_EP_STATE,
            it_post_send(node.ep, &one, 1, wide(1), i % 2 ? BOTH : QUIETLY));
-    node_close(&node);
 }
 END_TEST
 
@@ -165,9 +163,9 @@ START_TEST(windows_return_it)
 }
 END_TEST
 
-static void privileged(const struct node *node, it_ep_attributes_t *attributes)
+static void privileged(const struct node *own, it_ep_attributes_t *attributes)
 {
-    (void)node;
+    (void)own;
     attributes->priv_ops_enable = IT_TRUE;
 }
 
@@ -327,7 +325,6 @@ END_TEST
  * reported. */
 START_TEST(reset_receives_give_their_places_back)
 {
-    struct node node;
     struct buffer buffer;
     it_lmr_triplet_t one;
     size_t depth;
@@ -345,7 +342,6 @@ START_TEST(reset_receives_give_their_places_back)
         for (size_t i = 0; i < depth; i++)
             done(node.receives, RECV, i, IT_DTO_ERR_FLUSHED);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -378,9 +374,9 @@ START_TEST(places_outlast_connections)
         done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
         ok(it_ep_disconnect(w.pair.a.ep, NULL, 0));
         for (int i = 0; i < 2; i++) {
-            struct node *node = i ? &w.pair.b : &w.pair.a;
+            struct node *one = i ? &w.pair.b : &w.pair.a;
 
-            ok(it_evd_wait(node->connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event,
+            ok(it_evd_wait(one->connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event,
                            NULL));
             ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
         }
@@ -443,7 +439,6 @@ START_TEST(shared_queues_return_it)
 {
     it_ep_attributes_t attributes;
     it_srq_handle_t srq;
-    struct node node;
     struct wide_pair w;
     it_event_t event;
 
@@ -558,7 +553,6 @@ END_TEST
 
 START_TEST(wrong_arguments)
 {
-    struct node node;
     it_event_t event;
     int count;
 
@@ -574,7 +568,6 @@ START_TEST(wrong_arguments)
     is(IT_ERR_RANGE, it_evd_dequeue_n(node.requests, -1, &event, &count));
     is(IT_ERR_FAULT, it_evd_dequeue_n(node.requests, 1, NULL, &count));
     is(IT_ERR_INVALID_EVD, it_evd_dequeue_n(NULL, 1, &event, &count));
-    node_close(&node);
 }
 END_TEST
 
@@ -592,7 +585,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("wide cookies");
-    TCase *tc = tc_case(suite, "cookies", NULL, NULL);
+    TCase *tc = tc_case(suite, "cookies", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, every_operation_returns_it);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct fixture fixture;
 #define PORT fixture.node.qualifier.conn_qual.port
 
 /* Time limit of a well-behaved connection, whatever the others do. It is below the 5 s after which
@@ -48,14 +47,14 @@ static void behave(void)
         it_reject(event.conn_req.cn_est_id, NULL, 0);
     }
     fixture.asked = event;
-    accept_it(&fixture, "");
+    accept_it("");
     hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
     say(fixture.fd, join(write0_fpdu(), send_fpdu(1, "message")));
-    expect_established(&fixture);
-    expect_received(&fixture, 1, "message");
+    expect_established();
+    expect_received(1, "message");
     ck_assert_msg(!tc_expired(deadline), "a connection that behaves took longer than %u ms",
                   IN_TIME_MS);
-    fixture_next(&fixture);
+    fixture_next();
 }
 
 /* Memory and descriptors are back at their former level, except for a few caches. */
@@ -97,7 +96,7 @@ START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
     size_t heap_before = 0;
     int fds_before = 0;
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     for (unsigned long i = 0; i < count; i++) {
         abandon(&rng);
         serve();
@@ -110,7 +109,6 @@ START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
     }
     behave();
     expect_back(heap_before, fds_before);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -123,7 +121,7 @@ START_TEST(C019_withdrawn_requests_do_not_pile_up)
     int fds_before, shown = 0;
     it_event_t event;
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     behave();
     fds_before = tc_fd_count();
     heap_before = tc_heap();
@@ -142,7 +140,6 @@ START_TEST(C019_withdrawn_requests_do_not_pile_up)
     }
     ck_assert_int_le(shown, 16 + 1); /* the EVD's size */
     behave();
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -157,7 +154,7 @@ START_TEST(X014_held_half_way)
     int fds[HELD], fds_before, alive = 0;
     size_t heap_before;
 
-    fixture_passive(&fixture, "half_open = 128\n");
+    fixture_passive("half_open = 128\n");
     behave();
     fds_before = tc_fd_count();
     heap_before = tc_heap();
@@ -177,7 +174,6 @@ START_TEST(X014_held_half_way)
         close(fds[i]);
     expect_back(heap_before, fds_before);
     behave();
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -190,7 +186,7 @@ START_TEST(X015_slow_octets)
     size_t fed = 0;
     int fds[SLOW], left = SLOW;
 
-    fixture_passive(&fixture, "request_timeout = 400ms\n");
+    fixture_passive("request_timeout = 400ms\n");
     for (int i = 0; i < SLOW; i++)
         fds[i] = dial(PORT);
     while (left) {
@@ -212,7 +208,6 @@ START_TEST(X015_slow_octets)
         poll(NULL, 0, 20); /* the attackers' pace */
     }
     behave();
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -223,10 +218,10 @@ START_TEST(C044_X014_first_fpdu_withheld)
     it_ep_handle_t eps[SILENT];
     int fds[SILENT];
 
-    fixture_passive(&fixture, "request_timeout = 300ms\n");
+    fixture_passive("request_timeout = 300ms\n");
     for (int i = 0; i < SILENT; i++) {
-        ask(&fixture, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
-        accept_it(&fixture, "");
+        ask(enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
+        accept_it("");
         hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
         fds[i] = fixture.fd;
         eps[i] = fixture.node.ep;
@@ -240,9 +235,8 @@ START_TEST(C044_X014_first_fpdu_withheld)
         close(fds[i]);
         ok(it_ep_free(eps[i]));
     }
-    fixture_next(&fixture);
+    fixture_next();
     behave();
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -254,38 +248,35 @@ START_TEST(X024_answers_that_announce_too_much)
     struct tc_rng rng = tc_rng(2);
     size_t heap_before = 0;
 
-    fixture_active(&fixture, "mpa_fallback = off\n");
+    fixture_active("mpa_fallback = off\n");
     for (unsigned long i = 0; i < tc_count(500); i++) {
-        connect_it(&fixture, "");
+        connect_it("");
         tc_fill(&rng, answer.at + 16, 4);
         say(fixture.fd, answer);
         hang_up(&fixture.fd); /* the announced octets do not come */
         ck_assert_int_ne(next(fixture.node.connections).event_number,
                          IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-        fixture_next(&fixture);
+        fixture_next();
         if (i == 20)
             heap_before = tc_heap();
     }
     ck_assert_msg(tc_heap() <= heap_before + 65536, "%zu octets of heap, %zu before", tc_heap(),
                   heap_before);
-    fixture_close(&fixture);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("hostile peers at start-up");
-    TCase *opened = tcase_create("opened and abandoned"), *held = tcase_create("held");
-    TCase *servers = tcase_create("servers");
+    TCase *opened = tc_case(suite, "opened and abandoned", NULL, fixture_close);
+    TCase *held = tc_case(suite, "held", NULL, fixture_close);
+    TCase *servers = tc_case(suite, "servers", NULL, fixture_close);
 
     tc_add_tests(opened, C019_X014_opened_and_abandoned_by_the_thousand,
                  C019_withdrawn_requests_do_not_pile_up);
     tcase_set_timeout(opened, tc_long() ? 300 : 60);
-    suite_add_tcase(suite, opened);
     tcase_add_loop_test(held, X014_held_half_way, 0, 3);
     tc_add_tests(held, X015_slow_octets, C044_X014_first_fpdu_withheld);
-    suite_add_tcase(suite, held);
     tcase_add_test(servers, X024_answers_that_announce_too_much);
-    suite_add_tcase(suite, servers);
     return tc_main(suite);
 }

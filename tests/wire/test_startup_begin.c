@@ -8,13 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct fixture fixture;
-
 /* Accepts a request of the peer-to-peer model; its first FPDU is awaited. */
 static void accepted_p2p(void)
 {
-    ask(&fixture, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
-    accept_it(&fixture, "");
+    ask(enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
+    accept_it("");
     hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
 }
 
@@ -24,20 +22,19 @@ static void accepted_p2p(void)
  * to peer. */
 START_TEST(C040_S011_no_octet_before_the_first_fpdu)
 {
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     if (_i == 2) {
         accepted_p2p();
     } else {
-        ask(&fixture, _i ? enhanced(REQUEST, F_C, 4, 4, "") : request(F_C, 1, ""));
-        accept_it(&fixture, "");
+        ask(_i ? enhanced(REQUEST, F_C, 4, 4, "") : request(F_C, 1, ""));
+        accept_it("");
         hear(fixture.fd, _i ? enhanced(REPLY, F_C, DEPTH, 4, "") : reply(F_C, 1, ""));
-        expect_established(&fixture);
-        post_send(&fixture, 2, "mine");
+        expect_established();
+        post_send(2, "mine");
     }
     hear_nothing(fixture.fd);
     say(fixture.fd, part(send_fpdu(1, "yours"), 0, 20)); /* a part of an FPDU does not count */
     hear_nothing(fixture.fd);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -45,20 +42,19 @@ START_TEST(C040_released_by_the_first_fpdu)
 {
     struct octets first = send_fpdu(1, "yours");
 
-    fixture_passive(&fixture, "");
-    ask(&fixture, request(F_C, 1, ""));
-    accept_it(&fixture, "");
+    fixture_passive("");
+    ask(request(F_C, 1, ""));
+    accept_it("");
     hear(fixture.fd, reply(F_C, 1, ""));
-    expect_established(&fixture);
-    post_send(&fixture, 2, "mine");
+    expect_established();
+    post_send(2, "mine");
     say(fixture.fd, part(first, 0, first.length - 1));
     until_read(fixture.fd);
     hear_nothing(fixture.fd);
     say(fixture.fd, part(first, first.length - 1, 1));
     hear(fixture.fd, send_fpdu(1, "mine"));
-    expect_received(&fixture, 1, "yours");
+    expect_received(1, "yours");
     expect_done(fixture.node.requests, IT_DTO_SEND_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -68,22 +64,21 @@ START_TEST(C040_C050_spoilt_first_fpdu)
     struct octets first = send_fpdu(1, "yours");
 
     first.at[first.length - 1] ^= 1;
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     if (_i) {
         accepted_p2p();
     } else {
-        ask(&fixture, request(F_C, 1, ""));
-        accept_it(&fixture, "");
+        ask(request(F_C, 1, ""));
+        accept_it("");
         hear(fixture.fd, reply(F_C, 1, ""));
-        expect_established(&fixture);
-        post_send(&fixture, 2, "mine");
+        expect_established();
+        post_send(2, "mine");
     }
     say(fixture.fd, first);
     hear(fixture.fd, terminate_fpdu(0x2002));
     hear_fin(fixture.fd);
     expect(fixture.node.connections,
            _i ? IT_CM_MSG_CONN_NONPEER_REJECT_EVENT : IT_CM_MSG_CONN_BROKEN_EVENT);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -113,14 +108,14 @@ START_TEST(C041_any_first_fpdu_establishes)
 {
     struct octets answer;
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     accepted_p2p();
     expect_no_event(fixture.node.connections);
     say(fixture.fd, some_first(_i));
-    expect_established(&fixture);
+    expect_established();
     switch (_i) {
     case 1: hear(fixture.fd, response0_fpdu()); break;
-    case 2: expect_received(&fixture, 1, "first"); break;
+    case 2: expect_received(1, "first"); break;
     case 3: ck_assert(tc_until(!memcmp(fixture.memory.data + MIDDLE, "written", 7), 5000)); break;
     case 4:
         answer = tagged(OP_RESPONSE, 0x1234, 0x5678, "to read", 7);
@@ -128,9 +123,8 @@ START_TEST(C041_any_first_fpdu_establishes)
         break;
     default: break;
     }
-    post_send(&fixture, 2, "mine");
+    post_send(2, "mine");
     hear(fixture.fd, send_fpdu(1, "mine"));
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -138,10 +132,10 @@ START_TEST(C042_zero_length_read_first)
 {
     struct octets next = read_request(2, 7, 8, 0, 9, 10), answer;
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     accepted_p2p();
     say_each(fixture.fd, read0_fpdu(1));
-    expect_established(&fixture);
+    expect_established();
     hear(fixture.fd, response0_fpdu());
     say(fixture.fd, fpdu(next.at, next.length)); /* MSN 2: the first one counted */
     answer = tagged(OP_RESPONSE, 7, 8, NULL, 0);
@@ -149,21 +143,19 @@ START_TEST(C042_zero_length_read_first)
     expect_no_event(fixture.node.receives);
     expect_no_event(fixture.node.requests);
     expect_no_event(fixture.node.affiliated);
-    fixture_close(&fixture);
 }
 END_TEST
 
 /* The zero-length Send takes no Receive and is not delivered; the first Receive is for MSN 2. */
 START_TEST(C043_zero_length_send_first)
 {
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     accepted_p2p();
     say(fixture.fd, send_fpdu(1, ""));
-    expect_established(&fixture);
+    expect_established();
     say(fixture.fd, send_fpdu(2, "second"));
-    expect_received(&fixture, 1, "second");
+    expect_received(1, "second");
     expect_no_event(fixture.node.receives);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -175,7 +167,7 @@ START_TEST(C044_S021_first_fpdu_in_time)
     static const size_t lengths[] = { 0, 1, 2, 19 };
     uint64_t begun;
 
-    fixture_passive(&fixture, "request_timeout = 150ms\n");
+    fixture_passive("request_timeout = 150ms\n");
     begun = tc_now_ns();
     accepted_p2p();
     say(fixture.fd, part(write0_fpdu(), 0, lengths[_i]));
@@ -183,7 +175,6 @@ START_TEST(C044_S021_first_fpdu_in_time)
     ck_assert_uint_ge(tc_now_ns() - begun, 150u * 1000000u);
     expect(fixture.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     expect_no_event(fixture.node.connections);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -191,17 +182,16 @@ START_TEST(C045_terminate_first)
 {
     static const uint16_t codes[] = { 0x2005, 0x2006, 0x2007, 0x2305 };
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         accepted_p2p();
         say_last(fixture.fd, terminate_fpdu(codes[i]));
         expect(fixture.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
         hear_end(fixture.fd);
         expect_no_event(fixture.node.connections);
-        fixture_next(&fixture);
+        fixture_next();
     }
-    expect_untouched(&fixture);
-    fixture_close(&fixture);
+    expect_untouched();
 }
 END_TEST
 
@@ -210,7 +200,7 @@ START_TEST(C046_stream_ends_before_the_first_fpdu)
 {
     struct octets first = write0_fpdu();
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     for (size_t cut = 0; cut < first.length; cut++) {
         accepted_p2p();
         say(fixture.fd, part(first, 0, cut));
@@ -222,10 +212,9 @@ START_TEST(C046_stream_ends_before_the_first_fpdu)
         if (!_i)
             hear_end(fixture.fd);
         expect_no_event(fixture.node.connections);
-        fixture_next(&fixture);
+        fixture_next();
     }
-    expect_untouched(&fixture);
-    fixture_close(&fixture);
+    expect_untouched();
 }
 END_TEST
 
@@ -246,17 +235,16 @@ static const char *text_of(size_t which)
 
 START_TEST(S001_S003_S006_S009_S010_request)
 {
-    fixture_active(&fixture, "");
+    fixture_active("");
     for (size_t i = 0; i < LENGTHS; i++) {
         const char *text = text_of(i);
 
         /* Exactly these octets: PD_Length is the consumer's length plus 4. */
-        connect_it(&fixture, text);
+        connect_it(text);
         ck_assert_uint_eq(data_segments(fixture.fd), 1);
         hear_nothing(fixture.fd);
-        fixture_next(&fixture);
+        fixture_next();
     }
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -277,13 +265,12 @@ START_TEST(S004_S007_S008_S012_forms_of_the_request)
         { "mpa_revision = 1\ncrc = off\n", 8, 0, 0, 0 },
     };
 
-    fixture_active(&fixture, rows[_i].options);
-    connect_depths(&fixture, 8, rows[_i].ord, "x");
+    fixture_active(rows[_i].options);
+    connect_depths(8, rows[_i].ord, "x");
     if (strstr(rows[_i].options, "revision"))
         hear(fixture.fd, request(rows[_i].flags, 1, "x"));
     else
         hear(fixture.fd, enhanced(REQUEST, rows[_i].flags, rows[_i].first, rows[_i].second, "x"));
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -304,13 +291,13 @@ START_TEST(S014_S010_ready_to_receive_message_comes_first)
     };
     struct octets first;
 
-    fixture_active(&fixture, rows[_i].options);
-    connect_depths(&fixture, DEPTH, DEPTH, "");
+    fixture_active(rows[_i].options);
+    connect_depths(DEPTH, DEPTH, "");
     hear_frame(fixture.fd, REQUEST);
     hear_nothing(fixture.fd);
     say(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, rows[_i].second | DEPTH, ""));
-    expect_established(&fixture);
-    post_send(&fixture, 2, "posted");
+    expect_established();
+    post_send(2, "posted");
     first = hear_fpdu(fixture.fd);
     if (rows[_i].length)
         ck_assert_uint_eq(first.length, rows[_i].length);
@@ -326,7 +313,6 @@ START_TEST(S014_S010_ready_to_receive_message_comes_first)
     expect_done(fixture.node.requests, IT_DTO_SEND_CMPL_EVENT, 2, IT_DTO_SUCCESS);
     hear_nothing(fixture.fd); /* no second one */
     expect_no_event(fixture.node.requests);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -337,11 +323,11 @@ START_TEST(S014_S049_ready_to_receive_read_takes_a_slot)
     it_lmr_triplet_t one;
     struct octets ulpdu;
 
-    fixture_active(&fixture, "rtr = read\n");
-    connect_depths(&fixture, DEPTH, 1, "");
+    fixture_active("rtr = read\n");
+    connect_depths(DEPTH, 1, "");
     hear_frame(fixture.fd, REQUEST);
     say(fixture.fd, enhanced(REPLY, F_C, W_A | 1, W_D | 1, ""));
-    expect_established(&fixture);
+    expect_established();
     one = segment(&fixture.memory, 0, 4);
     ok(it_post_rdma_read(fixture.node.ep, &one, 1, 5, BOTH, 0x1000, 77));
     ulpdu = hear_fpdu(fixture.fd);
@@ -352,7 +338,6 @@ START_TEST(S014_S049_ready_to_receive_read_takes_a_slot)
     ck_assert_uint_eq(ulpdu.length, 46);
     ck_assert_mem_eq(ulpdu.at + 10, "\0\0\0\2", 4);
     expect_no_event(fixture.node.requests);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -361,18 +346,17 @@ START_TEST(S017_X017_depths_are_usable_elsewhere)
 {
     static const unsigned depths[] = { 1, 127, 128 }, beyond[] = { 129, 1000, 0x3fff, 0x4000 };
 
-    fixture_active(&fixture, "");
+    fixture_active("");
     for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
-        connect_depths(&fixture, depths[i], depths[i], "");
+        connect_depths(depths[i], depths[i], "");
         hear(fixture.fd, enhanced(REQUEST, F_C, W_A | depths[i], W_C | W_D | depths[i], ""));
-        fixture_next(&fixture);
+        fixture_next();
     }
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
-        connect_depths(&fixture, beyond[i], beyond[i], "");
+        connect_depths(beyond[i], beyond[i], "");
         hear(fixture.fd, enhanced(REQUEST, F_C, W_A | 128, W_C | W_D | 128, ""));
-        fixture_next(&fixture);
+        fixture_next();
     }
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -380,34 +364,32 @@ END_TEST
 
 START_TEST(S001_S003_S005_S006_S008_S009_reply)
 {
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     for (size_t i = 0; i < LENGTHS; i++) {
         const char *text = text_of(i);
 
         for (int form = 0; form < 4; form++) {
             unsigned rev = form < 2 ? 1 : 2;
 
-            ask(&fixture, form == 3 ? enhanced(REQUEST, 0xf, 4, 4, "") : request(0xf, rev, ""));
-            accept_it(&fixture, text);
+            ask(form == 3 ? enhanced(REQUEST, 0xf, 4, 4, "") : request(0xf, rev, ""));
+            accept_it(text);
             hear(fixture.fd,
                  form == 3 ? enhanced(REPLY, F_C, DEPTH, 4, text) : reply(F_C, rev, text));
             ck_assert_uint_eq(data_segments(fixture.fd), 1);
-            fixture_next(&fixture);
+            fixture_next();
         }
     }
-    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(S001_passive_side_does_not_speak_first)
 {
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     fixture.fd = dial(fixture.node.qualifier.conn_qual.port);
     hear_nothing(fixture.fd);
     say(fixture.fd, request(F_C, 1, ""));
-    expect_asked(&fixture);
+    expect_asked();
     hear_nothing(fixture.fd); /* nor before the consumer has accepted */
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -426,26 +408,25 @@ static bool nodelay(int fd)
 START_TEST(S030_nodelay)
 {
     if (_i) {
-        fixture_active(&fixture, "");
-        connect_it(&fixture, "");
+        fixture_active("");
+        connect_it("");
         ck_assert(nodelay(fixture.fd));
         say(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_C | DEPTH, ""));
         ck_assert_uint_eq(hear_fpdu(fixture.fd).length, 14);
     } else {
-        fixture_passive(&fixture, "");
-        ask(&fixture, request(F_C, 1, ""));
-        accept_it(&fixture, "");
+        fixture_passive("");
+        ask(request(F_C, 1, ""));
+        accept_it("");
         hear(fixture.fd, reply(F_C, 1, ""));
         say(fixture.fd, write0_fpdu());
     }
-    expect_established(&fixture);
+    expect_established();
     ck_assert(nodelay(fixture.fd));
     for (uint32_t msn = 1; msn <= 3; msn++) { /* small messages do not wait for acknowledgements */
-        post_send(&fixture, msn + 10, "small");
+        post_send(msn + 10, "small");
         hear(fixture.fd, send_fpdu(msn, "small"));
         expect_done(fixture.node.requests, IT_DTO_SEND_CMPL_EVENT, msn + 10, IT_DTO_SUCCESS);
     }
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -456,26 +437,25 @@ START_TEST(S031_S032_S043_versions_follow_the_revision)
     struct octets ulpdu = untagged(OP_SEND, 0, 1, 0, "x", 1);
 
     if (_i & 2) {
-        fixture_active(&fixture, rev == 1 ? "mpa_revision = 1\n" : "rtr = none\n");
-        connect_depths(&fixture, DEPTH, DEPTH, "");
+        fixture_active(rev == 1 ? "mpa_revision = 1\n" : "rtr = none\n");
+        connect_depths(DEPTH, DEPTH, "");
         hear_frame(fixture.fd, REQUEST);
         say(fixture.fd, rev == 1 ? reply(F_C, 1, "") : enhanced(REPLY, F_C, DEPTH, DEPTH, ""));
     } else {
-        fixture_passive(&fixture, "");
-        ask(&fixture, request(F_C, rev, ""));
-        accept_it(&fixture, "");
+        fixture_passive("");
+        ask(request(F_C, rev, ""));
+        accept_it("");
         hear(fixture.fd, reply(F_C, rev, ""));
     }
-    expect_established(&fixture);
+    expect_established();
     say(fixture.fd, fpdu(ulpdu.at, ulpdu.length));
-    expect_received(&fixture, 1, "x");
-    post_send(&fixture, 2, "y");
+    expect_received(1, "x");
+    post_send(2, "y");
     do { /* the active side may begin with its ready-to-receive message */
         ulpdu = hear_fpdu(fixture.fd);
         ck_assert_uint_eq(ulpdu.at[0] & 0x3f, 1);    /* DV, reserved bits 0 */
         ck_assert_uint_eq(ulpdu.at[1] & 0xf0, 0x40); /* RV, reserved bits 0 */
     } while (ulpdu.at[1] != (0x40 | OP_SEND));
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -493,17 +473,17 @@ START_TEST(S071_S074_S065_support_is_probed_by_an_atomic)
     it_dto_cmpl_event_t done;
     struct octets ulpdu;
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     if (!fixture.node.info->atomic_support)
         tc_skip("the interface has no atomics");
-    ask(&fixture, request(F_C, 1, ""));
+    ask(request(F_C, 1, ""));
     attributes = node_attributes(&fixture.node);
     attributes.srv.rc.atomics_enable = IT_TRUE;
     fixture.node.ep = node_make_ep(&fixture.node, &attributes);
     ok(it_ep_accept(fixture.node.ep, fixture.asked.conn_req.cn_est_id, NULL, 0));
     hear(fixture.fd, reply(F_C, 1, ""));
     say(fixture.fd, write0_fpdu());
-    expect_established(&fixture);
+    expect_established();
     result = segment(&fixture.memory, 0, 8);
     ok(it_post_atomic(fixture.node.ep, IT_FETCH_AND_ADD, 0, 0, &result, 3, BOTH, 0x1000, 77));
     ulpdu = hear_fpdu(fixture.fd);
@@ -524,39 +504,35 @@ START_TEST(S071_S074_S065_support_is_probed_by_an_atomic)
         ck_assert_int_ne(done.dto_status, IT_DTO_SUCCESS);
         expect(fixture.node.connections, IT_CM_MSG_CONN_BROKEN_EVENT);
     }
-    fixture_close(&fixture);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("start of Full Operation");
-    TCase *first = tcase_create("first FPDU"), *none = tcase_create("no first FPDU");
-    TCase *active = tcase_create("active side sends");
-    TCase *passive = tcase_create("passive side sends"), *both = tcase_create("both sides");
+    TCase *first = tc_case(suite, "first FPDU", NULL, fixture_close);
+    TCase *none = tc_case(suite, "no first FPDU", NULL, fixture_close);
+    TCase *active = tc_case(suite, "active side sends", NULL, fixture_close);
+    TCase *passive = tc_case(suite, "passive side sends", NULL, fixture_close);
+    TCase *both = tc_case(suite, "both sides", NULL, fixture_close);
 
     tcase_add_loop_test(first, C040_S011_no_octet_before_the_first_fpdu, 0, 3);
     tcase_add_test(first, C040_released_by_the_first_fpdu);
     tcase_add_loop_test(first, C040_C050_spoilt_first_fpdu, 0, 2);
     tcase_add_loop_test(first, C041_any_first_fpdu_establishes, 0, 5);
     tc_add_tests(first, C042_zero_length_read_first, C043_zero_length_send_first);
-    suite_add_tcase(suite, first);
     tcase_add_loop_test(none, C044_S021_first_fpdu_in_time, 0, 4);
     tcase_add_test(none, C045_terminate_first);
     tcase_add_loop_test(none, C046_stream_ends_before_the_first_fpdu, 0, 2);
-    suite_add_tcase(suite, none);
     tcase_add_test(active, S001_S003_S006_S009_S010_request);
     tcase_add_loop_test(active, S004_S007_S008_S012_forms_of_the_request, 0, 8);
     tcase_add_loop_test(active, S014_S010_ready_to_receive_message_comes_first, 0, 5);
     tc_add_tests(active, S014_S049_ready_to_receive_read_takes_a_slot,
                  S017_X017_depths_are_usable_elsewhere);
-    suite_add_tcase(suite, active);
     tc_add_tests(passive, S001_S003_S005_S006_S008_S009_reply,
                  S001_passive_side_does_not_speak_first);
-    suite_add_tcase(suite, passive);
     tcase_add_loop_test(both, S030_nodelay, 0, 2);
     tcase_add_loop_test(both, S031_S032_S043_versions_follow_the_revision, 0, 4);
     tcase_add_loop_test(both, S071_S074_S065_support_is_probed_by_an_atomic, 0, 2);
-    suite_add_tcase(suite, both);
     return tc_main(suite);
 }

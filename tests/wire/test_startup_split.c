@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct fixture fixture;
-
 enum outcome {
     CLOSED,     /* without an answer; the consumer gets no event (passive) or a failure (active) */
     SILENCE,    /* incomplete: the following octets decide */
@@ -85,9 +83,9 @@ static void passive_once(const struct expectation *want, struct octets what, siz
     say_cut(what, cut);
     switch (want->outcome) {
     case ACCEPTED:
-        expect_asked(&fixture);
+        expect_asked();
         expect_private_data(&fixture.asked.cm_any, want->data);
-        accept_it(&fixture, "");
+        accept_it("");
         hear(fixture.fd, join(answer, octets(want->answer, want->answer_length)));
         break;
     case SILENCE:
@@ -101,7 +99,7 @@ static void passive_once(const struct expectation *want, struct octets what, siz
             while (it_evd_dequeue(fixture.node.asked, &fixture.asked) == IT_SUCCESS)
                 is(IT_ERR_INVALID_CN_EST_ID, it_reject(fixture.asked.conn_req.cn_est_id, NULL, 0));
     }
-    fixture_next(&fixture);
+    fixture_next();
 }
 
 START_TEST(vectors_for_the_passive_side)
@@ -111,11 +109,10 @@ START_TEST(vectors_for_the_passive_side)
     struct octets what = octets(vector->bytes.p, vector->bytes.len);
 
     ck_assert(vector->passive);
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     for (size_t cut = 0; cut <= what.length + 1; cut++)
         passive_once(want, what, cut);
-    expect_untouched(&fixture);
-    fixture_close(&fixture);
+    expect_untouched();
 }
 END_TEST
 
@@ -124,10 +121,10 @@ END_TEST
 static void ask_as_for(const struct expectation *want)
 {
     if (strcmp(want->id, "M-31") && strcmp(want->id, "M-28") && strcmp(want->id, "M-29")) {
-        connect_it(&fixture, "");
+        connect_it("");
         return;
     }
-    connect_depths(&fixture, DEPTH, DEPTH, "");
+    connect_depths(DEPTH, DEPTH, "");
     hear_frame(fixture.fd, REQUEST);
 }
 
@@ -139,7 +136,7 @@ static void active_once(const struct expectation *want, struct octets what, size
     say_cut(what, cut);
     switch (want->outcome) {
     case CLOSED:
-        expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
+        expect_failed(IT_CN_REJ_BAD_CONN_PARMS);
         hear_end(fixture.fd);
         break;
     case REJECTED:
@@ -148,20 +145,20 @@ static void active_once(const struct expectation *want, struct octets what, size
         hear_fin(fixture.fd);
         break;
     case TERMINATED:
-        expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
+        expect_failed(IT_CN_REJ_BAD_CONN_PARMS);
         hear(fixture.fd, terminate_fpdu(0x2007));
         hear_fin(fixture.fd);
         break;
     case DELIVERED:
-        expect_established(&fixture);
-        expect_received(&fixture, 1, "early");
+        expect_established();
+        expect_received(1, "early");
         break;
     default: /* M-32: FIN; the second attempt follows */
         hang_up(&fixture.fd);
         fixture.fd = wait_for_call(fixture.listener);
         hear(fixture.fd, request(F_C, 1, ""));
     }
-    fixture_next(&fixture);
+    fixture_next();
 }
 
 START_TEST(vectors_for_the_active_side)
@@ -171,10 +168,9 @@ START_TEST(vectors_for_the_active_side)
     struct octets what = octets(vector->bytes.p, vector->bytes.len);
 
     ck_assert(!vector->passive);
-    fixture_active(&fixture, !strcmp(want->id, "M-31") ? "mpa_revision = 1\n" : "");
+    fixture_active(!strcmp(want->id, "M-31") ? "mpa_revision = 1\n" : "");
     for (size_t cut = 0; cut <= what.length + 1; cut++)
         active_once(want, what, cut);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -185,26 +181,25 @@ START_TEST(longest_request_an_octet_at_a_time)
     struct octets what;
     static char text[509];
 
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     memset(text, 'l', 508);
     what = enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, text);
     ck_assert_uint_eq(what.length, 532);
     fixture.fd = dial(fixture.node.qualifier.conn_qual.port);
     say_each(fixture.fd, what);
-    expect_asked(&fixture);
+    expect_asked();
     ck_assert_mem_eq(fixture.asked.conn_req.private_data, text, IT_MAX_PRIV_DATA);
-    accept_it(&fixture, "");
+    accept_it("");
     hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
     say_each(fixture.fd, write0_fpdu());
-    expect_established(&fixture);
-    fixture_close(&fixture);
+    expect_established();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("any split gives the same");
-    TCase *vectors = tc_case(suite, "start-up vectors", NULL, NULL);
+    TCase *vectors = tc_case(suite, "start-up vectors", NULL, fixture_close);
 
     tcase_add_loop_test(vectors, vectors_for_the_passive_side, 0, PASSIVE);
     tcase_add_loop_test(vectors, vectors_for_the_active_side, PASSIVE, COUNT);

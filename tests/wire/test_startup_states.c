@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct fixture fixture;
-
 static const struct waiting {
     it_ep_state_rc_t state;
     bool passive;
@@ -24,22 +22,22 @@ static const struct waiting {
 static void open_for(const struct waiting *w, const char *options)
 {
     if (w->passive)
-        fixture_passive(&fixture, options);
+        fixture_passive(options);
     else
-        fixture_active(&fixture, options);
+        fixture_active(options);
 }
 
 /* One Receive is posted before (cookie 1) and one in the state (cookie 2). */
 static void enter(const struct waiting *w)
 {
     if (w->passive) {
-        ask(&fixture, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
-        accept_it(&fixture, "");
+        ask(enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
+        accept_it("");
         hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
     } else {
-        connect_it(&fixture, "");
+        connect_it("");
     }
-    post_receive(&fixture, 2);
+    post_receive(2);
     ck_assert_int_eq(node_state(fixture.node.ep), w->state);
 }
 
@@ -69,10 +67,10 @@ static void expect_over(const struct waiting *w, it_event_type_t number)
     ck_assert_int_eq(node_state(ep), IT_EP_STATE_UNCONNECTED);
     if (w->passive) {
         close(fixture.fd);
-        ask(&fixture, request(F_C, 1, ""));
+        ask(request(F_C, 1, ""));
         ok(it_ep_accept(ep, fixture.asked.conn_req.cn_est_id, NULL, 0));
         hear(fixture.fd, reply(F_C, 1, ""));
-        expect_established(&fixture);
+        expect_established();
     }
 }
 
@@ -92,9 +90,8 @@ START_TEST(every_octet_is_late)
         say(fixture.fd, part(last, i, 1));
         until_read(fixture.fd);
     }
-    expect_established(&fixture);
+    expect_established();
     expect_no_event(fixture.node.connections);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -117,8 +114,7 @@ START_TEST(calls_that_do_not_belong_there)
     ck_assert_int_eq(node_state(fixture.node.ep), w->state);
     hear_nothing(fixture.fd); /* the peer notices none of them */
     say(fixture.fd, awaited(w));
-    expect_established(&fixture);
-    fixture_close(&fixture);
+    expect_established();
 }
 END_TEST
 
@@ -142,7 +138,6 @@ START_TEST(peer_leaves)
     else
         say_last(fixture.fd, nothing());
     expect_over(w, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -153,7 +148,6 @@ START_TEST(peer_says_nothing)
     open_for(w, w->passive ? "request_timeout = 150ms\n" : "connect_timeout = 300ms\n");
     enter(w);
     expect_over(w, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -186,11 +180,10 @@ static struct octets wrong_frame(int which)
 
 START_TEST(passive_hears_a_wrong_frame)
 {
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     enter(&waiting[0]);
     say_last(fixture.fd, wrong_frame(_i));
     expect_over(&waiting[0], IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -206,7 +199,6 @@ START_TEST(consumer_disconnects)
     hear_end(fixture.fd);
     is(IT_ERR_INVALID_EP_STATE, it_ep_disconnect(fixture.node.ep, NULL, 0));
     expect_over(w, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -220,14 +212,13 @@ START_TEST(consumer_frees)
     fixture.node.ep = NULL;
     hear_end(fixture.fd);
     expect_no_event(fixture.node.connections);
-    fixture_close(&fixture);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("endpoints that wait for a peer");
-    TCase *tc = tc_case(suite, "states", NULL, NULL);
+    TCase *tc = tc_case(suite, "states", NULL, fixture_close);
 
     tc_add_loops(tc, 0, WAITING, every_octet_is_late, calls_that_do_not_belong_there);
     tcase_add_loop_test(tc, peer_leaves, 0, 4 * WAITING);

@@ -16,7 +16,6 @@
 
 #define PEERS 2000
 
-static struct fixture fixture;
 static int fds[PEERS];
 static uint8_t replies[PEERS][64];
 static size_t heard[PEERS];
@@ -114,7 +113,7 @@ START_TEST(C019_X014_storm_of_raw_peers)
     struct octets request = enhanced(REQUEST, F_C, 4, 4, "");
 
     raise_limits();
-    fixture_passive(&fixture, "");
+    fixture_passive("");
     widen(&fixture.node);
     for (int i = 0; i < PEERS; i++) {
         fds[i] = dial(fixture.node.qualifier.conn_qual.port);
@@ -128,7 +127,6 @@ START_TEST(C019_X014_storm_of_raw_peers)
         close(fds[i]);
     for (unsigned i = 0; i < accepted; i++)
         ok(it_ep_free(servers[i]));
-    fixture_close(&fixture);
 }
 END_TEST
 
@@ -170,7 +168,7 @@ START_TEST(C019_S020_storm_of_our_own)
     snprintf(path, sizeof(path), "%s/storm.log", tc_tempdir());
     snprintf(log, sizeof(log), "info:%s", path);
     setenv("ITAL_LOG", log, 1);
-    fixture_passive(&fixture, "connect_timeout = 60s\n");
+    fixture_passive("connect_timeout = 60s\n");
     widen(&fixture.node);
     node_open(&callers, "wire");
     widen(&callers);
@@ -190,14 +188,13 @@ START_TEST(C019_S020_storm_of_our_own)
     ck_assert_uint_eq(accepted, PEERS);
     ck_assert_uint_eq(logged(path, "trying revision 1"), 0);
     node_close(&callers);
-    fixture_close(&fixture);
 }
 END_TEST
 
 int main(void)
 {
     Suite *s = suite_create("connection storm");
-    TCase *t = tc_case(s, "storm", NULL, NULL);
+    TCase *t = tc_case(s, "storm", NULL, fixture_close);
 
     tcase_set_timeout(t, tc_timeout_ms(120000) / 1000.0);
     tcase_add_loop_test(t, C019_X014_storm_of_raw_peers, 0, 2);
