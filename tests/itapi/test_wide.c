@@ -444,13 +444,12 @@ START_TEST(shared_queues_return_it)
 
     node_open(&w.pair.a, IFACE);
     node_open(&w.pair.b, IFACE);
-    node = w.pair.b;
-    ok(it_srq_create(node.pz, 1, 64, &srq));
-    attributes = node_attributes(&node);
+    ok(it_srq_create(w.pair.b.pz, 1, 64, &srq));
+    attributes = node_attributes(&w.pair.b);
     attributes.srv.rc.srq = srq;
     attributes.srv.rc.hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
-    ok(it_ep_rc_create(node.pz, node.requests, node.receives, node.connections, IT_EP_SRQ,
-                       &attributes, &w.pair.b.ep));
+    ok(it_ep_rc_create(w.pair.b.pz, w.pair.b.requests, w.pair.b.receives, w.pair.b.connections,
+                       IT_EP_SRQ, &attributes, &w.pair.b.ep));
     node_endpoint(&w.pair.a);
     node_listen(&w.pair.b);
     pair_connect(&w.pair, pair_family(&w.pair));

@@ -16,6 +16,8 @@ struct fake_lane fixture_lane;
 
 static char folder[4096], log_path[4200], conf_path[4200];
 
+struct kal *kal;
+
 static char *slurp(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "re");
@@ -165,10 +167,22 @@ void fixture_ready(void)
     ck_assert(fake_lane_ready(&fixture_lane, fixture_watched_fd(), EPOLLIN));
 }
 
-struct kal *fixture_get(void)
+struct kal *fixture_another(void)
 {
-    struct kal *kal = NULL;
+    struct kal *another = NULL;
 
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), RI_OK);
-    return kal;
+    ck_assert_int_eq(kal_get(&fake_upper, &another), RI_OK);
+    return another;
+}
+
+void fixture_get(void)
+{
+    kal = fixture_another();
+}
+
+void fixture_put(void)
+{
+    if (kal)
+        kal_put(kal);
+    kal = NULL;
 }

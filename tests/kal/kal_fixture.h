@@ -24,7 +24,11 @@ const char *fixture_log(void);                /* all lines so far; valid until t
 unsigned fixture_log_count(const char *text); /* lines that contain it */
 
 /* kal_get with fake_upper; must succeed. */
-struct kal *fixture_get(void);
+struct kal *fixture_another(void);
+/* The kal of a test; fixture_put gives it back if it is there (the teardown of a case). */
+extern struct kal *kal;
+void fixture_get(void);
+void fixture_put(void);
 /* A lane without epoll, for objects that need one; new in each fixture. */
 extern struct fake_lane fixture_lane;
 /* The only descriptor in it; -1: none or several. */

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-struct kal *kal;
 struct kal_rnic *rnic;
 
 static int seen; /* the RNIC's context */
@@ -24,7 +23,7 @@ void client_setup(void)
 
 void open_all(void)
 {
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", &seen, &rnic), RI_OK);
 }
 
@@ -33,8 +32,7 @@ void close_all(void)
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         ck_assert_uint_eq(kal_host_holds(kal->host, (enum kal_account_kind)kind), 0);
-    kal_put(kal);
-    kal = NULL;
+    fixture_put();
 }
 
 void client_teardown(void)

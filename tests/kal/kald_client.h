@@ -8,7 +8,6 @@
 #include "kal_fixture.h"
 #include "kald_fixture.h"
 
-extern struct kal *kal; /* NULL: not open */
 extern struct kal_rnic *rnic;
 
 /* Checked fixture. No kald is there yet, and kal is not open. */

@@ -52,11 +52,11 @@ static void on_provider(const struct kal_provider_info *info, void *arg)
     seen->path_usable = info->usable;
 }
 
-static struct seen list(struct kal *kal)
+static struct seen list(struct kal *own)
 {
     struct seen seen = { .count = 0 };
 
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), RI_OK);
+    ck_assert_int_eq(kal_interface_list(own, on_interface, &seen), RI_OK);
     return seen;
 }
 
@@ -82,11 +82,11 @@ static bool is_mapped(const char *file)
     return found;
 }
 
-static void open_and_close(struct kal *kal, const char *name)
+static void open_and_close(struct kal *own, const char *name)
 {
     struct kal_rnic *rnic;
 
-    ck_assert_int_eq(kal_rnic_open(kal, name, NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_rnic_open(own, name, NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
 }
 
@@ -113,12 +113,11 @@ START_TEST(bad_provider_harms_nobody)
 {
     int before = tc_fd_count();
     struct seen seen;
-    struct kal *kal;
 
     short_bound();
     fixture_module("vp_test", NULL);
     fixture_module(bad[_i].module, NULL);
-    kal = fixture_get();
+    fixture_get();
     open_and_close(kal, "test");
     seen = list(kal);
     ck_assert(seen.usable[place_of(&seen, "test")]);
@@ -130,7 +129,7 @@ START_TEST(bad_provider_harms_nobody)
     ck_assert_msg(!is_mapped(bad[_i].file), "%s was loaded here", bad[_i].file);
     ck_assert_uint_eq(fixture_log_count(bad[_i].file), 1); /* reported once */
     open_and_close(kal, "test");
-    kal_put(kal);
+    fixture_put();
     ck_assert_int_eq(tc_fd_count(), before);
 }
 END_TEST
@@ -138,48 +137,42 @@ END_TEST
 /* The name differs from the file's: the helpers find it, and only that file is loaded. */
 START_TEST(only_the_one_named_is_loaded)
 {
-    struct kal *kal;
-
     fixture_module("vp_test", "vp_b");
     fixture_module("broken/vp_oldminor", NULL);
     fixture_module("broken/vp_bursts", NULL);
     fixture_conf("[interface a]\nprovider = test\n[interface b]\nprovider = oldminor\n");
-    kal = fixture_get();
+    fixture_get();
     open_and_close(kal, "b");
     ck_assert(is_mapped("vp_oldminor.so") && !is_mapped("vp_b.so"));
     open_and_close(kal, "a");
     ck_assert(is_mapped("vp_b.so") && !is_mapped("vp_bursts.so"));
-    kal_put(kal);
 }
 END_TEST
 
 /* A provider that gave no answer is not waited for at every list. */
 START_TEST(silence_is_waited_for_once)
 {
-    struct kal *kal;
     uint64_t begin;
 
     short_bound();
     fixture_module("vp_test", NULL);
     fixture_module("broken/vp_hangs", NULL);
-    kal = fixture_get();
+    fixture_get();
     list(kal);
     begin = clock_now();
     for (int i = 0; i < 3; i++)
         list(kal);
     ck_assert_uint_lt(clock_now() - begin, ASK_MS * CLOCK_NS_PER_MS);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(without_the_helper_program)
 {
-    struct kal *kal;
     struct seen seen;
 
     kal_asker_is = "/nonexistent/ital-ask";
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     seen = list(kal);
     ck_assert_uint_eq(seen.count, 0);
     seen.path = "vp_test.so";
@@ -189,7 +182,6 @@ START_TEST(without_the_helper_program)
                          "such file") != NULL,
                   "%s", seen.reason);
     open_and_close(kal, "test");
-    kal_put(kal);
 }
 END_TEST
 
@@ -212,13 +204,12 @@ START_TEST(without_a_new_process)
     };
     struct sock_fprog filter = { .len = sizeof(rules) / sizeof(rules[0]), .filter = rules };
     struct seen seen = { .path = "vp_test.so" };
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
         tc_skip("no seccomp here");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), forbidden[_i].status);
     ck_assert_uint_eq(fixture_log_count(strerror(forbidden[_i].error)), 1);
     if (forbidden[_i].status == RI_OK)
@@ -226,7 +217,6 @@ START_TEST(without_a_new_process)
                                           "Operation not permitted") != NULL,
                       "%s", seen.reason);
     open_and_close(kal, "test");
-    kal_put(kal);
 }
 END_TEST
 
@@ -251,7 +241,6 @@ START_TEST(without_a_child_without_a_signal)
     };
     struct sock_fprog filter = { .len = sizeof(rules) / sizeof(rules[0]), .filter = rules };
     struct seen seen;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_module("broken/vp_aborts", NULL);
@@ -261,14 +250,14 @@ START_TEST(without_a_child_without_a_signal)
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
         tc_skip("no seccomp here");
     leaks_unchecked = true;
-    kal = fixture_get();
+    fixture_get();
     seen = list(kal);
     ck_assert_uint_eq(seen.count, _i ? 0 : 1);
     seen.path = "vp_aborts.so";
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert_msg(strstr(seen.reason, _i ? "cannot be run: No such file" : "signal 6") != NULL,
                   "%s", seen.reason);
-    kal_put(kal);
+    fixture_put();
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1);
 }
 END_TEST
@@ -304,14 +293,13 @@ START_TEST(helpers_are_not_noticed)
     sigset_t before, now;
     struct seen seen;
     pthread_t thread;
-    struct kal *kal;
     int found = 0;
 
     sigaction(SIGCHLD, &action, NULL);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     fixture_module("vp_test", NULL);
     fixture_module("broken/vp_aborts", NULL);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(pthread_create(&thread, NULL, reaper, &found), 0);
     for (int i = 0; i < 20; i++)
         seen = list(kal);
@@ -321,7 +309,7 @@ START_TEST(helpers_are_not_noticed)
     seen.path = "vp_aborts.so";
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert_msg(strstr(seen.reason, "signal 6") != NULL, "%s", seen.reason);
-    kal_put(kal);
+    fixture_put();
     ck_assert_int_eq(found, 0);
     ck_assert_int_eq(atomic_load(&signals), 0);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1); /* no child of any kind is left */
@@ -337,16 +325,14 @@ END_TEST
 START_TEST(descriptors_are_not_needed)
 {
     struct seen seen;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     list(kal); /* the folder was read */
     close(0);
     seen = list(kal);
     ck_assert_uint_eq(seen.count, 1);
     ck_assert_int_eq(open("/dev/null", O_RDONLY), 0); /* and none stayed open */
-    kal_put(kal);
 }
 END_TEST
 
@@ -356,12 +342,11 @@ START_TEST(dropped_in_changes_nothing)
 {
     struct seen seen;
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_module("broken/vp_own", NULL);
     fixture_module("broken/vp_aaa", NULL);
-    kal = fixture_get();
+    fixture_get();
     seen = list(kal);
     ck_assert_str_eq(seen.names[0], "softrdma"); /* the tree's own first, then by name */
     ck_assert_str_eq(seen.providers[place_of(&seen, "test")], "test");
@@ -372,7 +357,6 @@ START_TEST(dropped_in_changes_nothing)
     ck_assert_int_eq(kal_rnic_open(kal, "aaa/test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_provider(rnic), "aaa");
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -390,42 +374,38 @@ static const struct {
 START_TEST(default_interface)
 {
     struct seen seen;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_module("broken/vp_oldminor", NULL);
     fixture_conf(defaults[_i].conf);
     if (defaults[_i].environment)
         setenv("ITAL_INTERFACE", defaults[_i].environment, 1);
-    kal = fixture_get();
+    fixture_get();
     seen = list(kal);
     ck_assert_str_eq(seen.names[0], defaults[_i].first);
     ck_assert_uint_eq(fixture_log_count("default interface"), 0);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(default_that_is_not_there)
 {
     struct seen seen;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     setenv("ITAL_INTERFACE", "nowhere", 1);
-    kal = fixture_get();
+    fixture_get();
     seen = list(kal);
     list(kal);
     ck_assert_str_eq(seen.names[0], "test");
     ck_assert_uint_eq(
         fixture_log_count("the default interface \"nowhere\" (ITAL_INTERFACE) does not exist"), 1);
-    kal_put(kal);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("asking");
-    TCase *tc = tc_case(suite, "bad providers", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "bad providers", fixture_setup, fixture_put);
 
     tcase_set_timeout(tc, 30);
     tc_add_rows(tc, bad_provider_harms_nobody, bad);
@@ -434,12 +414,12 @@ int main(void)
     tc_add_rows(tc, without_a_new_process, forbidden);
     tcase_add_loop_test(tc, without_a_child_without_a_signal, 0, 2);
 
-    tc = tc_case(suite, "the process", fixture_setup, NULL);
+    tc = tc_case(suite, "the process", fixture_setup, fixture_put);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, helpers_are_not_noticed, 0, 2);
     tcase_add_test(tc, descriptors_are_not_needed);
 
-    tc = tc_case(suite, "the first", fixture_setup, NULL);
+    tc = tc_case(suite, "the first", fixture_setup, fixture_put);
     tcase_add_test(tc, dropped_in_changes_nothing);
     tc_add_rows(tc, default_interface, defaults);
     tcase_add_test(tc, default_that_is_not_there);

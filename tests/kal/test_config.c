@@ -147,8 +147,6 @@ static const struct {
 
 START_TEST(test_broken_file)
 {
-    struct kal *kal = NULL;
-
     fixture_conf(broken[_i].text);
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_ptr_null(kal);
@@ -163,8 +161,6 @@ END_TEST
 
 START_TEST(test_no_text_file)
 {
-    struct kal *kal;
-
     fixture_file("conf", "[ital]\nspin\0= 5\n", 16);
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count(":2: a NUL octet"), 1);
@@ -173,7 +169,6 @@ END_TEST
 
 START_TEST(test_file_that_was_asked_for_must_be_there)
 {
-    struct kal *kal;
     char path[4300];
 
     snprintf(path, sizeof(path), "%s/none", fixture_folder());
@@ -191,14 +186,13 @@ END_TEST
 START_TEST(test_values_are_read)
 {
     const struct kal_interface_section *section;
-    struct kal *kal;
 
     fixture_conf("\xef\xbb\xbf# comment\n[ital]\r\n  spin = 1ms  ; comment\nprovider_path=/a:/b\n"
                  "[quota]\nmax_qp = 3\nmax_pinned: 1m\n"
                  "[policy]\nrule2 = deny listen\nrule1 = allow any\n"
                  "[interface one]\nprovider = test\n crc = no\n[interface two]\n"
                  "[ital]\ndefault_interfaces = no");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_value(kal, "spin"), "1000");
     ck_assert_str_eq(kal_config_value(kal, "provider_path"), "/a:/b");
     ck_assert_str_eq(kal_config_value(kal, "default_interfaces"), "no");
@@ -218,20 +212,16 @@ START_TEST(test_values_are_read)
     ck_assert_str_eq(section->next->name, "two");
     ck_assert_ptr_null(section->next->settings);
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_defaults)
 {
-    struct kal *kal;
-
     setenv("ITAL_CONF", "/dev/null", 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_value(kal, "spin"), "20");
     ck_assert_str_eq(kal_config_value(kal, "default_interfaces"), "yes");
     ck_assert_str_eq(kal_config_value(kal, "provider_path"), "");
-    kal_put(kal);
 }
 END_TEST
 
@@ -252,13 +242,10 @@ static const struct {
 
 START_TEST(test_unknown_is_warned_about)
 {
-    struct kal *kal;
-
     fixture_conf(unknown[_i].text);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_msg(strstr(fixture_log(), unknown[_i].message) != NULL, "%s", fixture_log());
     ck_assert_uint_eq(fixture_log_count("ital: warning: "), 1);
-    kal_put(kal);
 }
 END_TEST
 
@@ -274,13 +261,12 @@ START_TEST(test_environment_wins)
 {
     char log[4400], path[4300];
     struct stat about;
-    struct kal *kal;
 
     fixture_conf("[ital]\nlog = error:/nowhere/at/all\nprovider_path = /first\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal->config->env_provider_path, fixture_folder());
     ck_assert(kal_log_wanted(RI_LOG_DEBUG)); /* ITAL_LOG of the fixture */
-    kal_put(kal);
+    fixture_put();
     ck_assert(!kal_log_wanted(RI_LOG_INFO)); /* the default without kal */
     ck_assert(kal_log_wanted(RI_LOG_WARNING));
 
@@ -288,22 +274,18 @@ START_TEST(test_environment_wins)
     snprintf(log, sizeof(log), "[ital]\nlog = info:%s\n", path);
     fixture_conf(log);
     unsetenv("ITAL_LOG");
-    kal = fixture_get();
+    fixture_get();
     ck_assert(kal_log_wanted(RI_LOG_INFO));
     ck_assert(!kal_log_wanted(RI_LOG_DEBUG));
     ck_assert_int_eq(stat(path, &about), 0);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_bad_log_is_ignored)
 {
-    struct kal *kal;
-
     setenv("ITAL_LOG", "louder", 1);
-    kal = fixture_get(); /* the warning goes to stderr */
+    fixture_get(); /* the warning goes to stderr */
     ck_assert(!kal_log_wanted(RI_LOG_INFO));
-    kal_put(kal);
 }
 END_TEST
 
@@ -383,13 +365,12 @@ START_TEST(test_written_file_reads_back)
 {
     static struct lines lines;
     struct kal_interface *list;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     lines.uncomment = _i == 1;
-    kal = fixture_get();
+    fixture_get();
     kal_config_write(kal, on_line, &lines);
-    kal_put(kal);
+    fixture_put();
     ck_assert_ptr_nonnull(strstr(lines.text,
                                  "# How long a wait polls before it sleeps; 0: it sleeps at once. "
                                  "[time: 0..60000000; us]\n"));
@@ -398,7 +379,7 @@ START_TEST(test_written_file_reads_back)
     ck_assert_ptr_nonnull(strstr(lines.text, "max_pinned = 0\n"));
 
     fixture_conf(lines.text);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_interfaces_build(kal, &list), RI_OK);
     ck_assert_ptr_nonnull(list);
     for (struct kal_interface *i = list; i; i = i->next)
@@ -408,7 +389,6 @@ START_TEST(test_written_file_reads_back)
                   fixture_log());
     ck_assert_str_eq(kal_config_value(kal, "spin"), "20");
     ck_assert_ptr_eq(kal->config->rules == NULL ? NULL : kal, lines.uncomment ? kal : NULL);
-    kal_put(kal);
 }
 END_TEST
 
@@ -429,14 +409,12 @@ static void on_option(const struct kal_option *option, void *arg)
 START_TEST(test_every_option_is_listed)
 {
     unsigned count = 0;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     kal_option_list(kal, on_option, &count);
     ck_assert_uint_ge(count, kal_ital_option_count + KAL_ACCOUNT_KINDS + kal_policy_option_count +
                                  kal_section_option_count + kal_interface_option_count + 4);
-    kal_put(kal);
 }
 END_TEST
 
@@ -445,16 +423,15 @@ START_TEST(test_installed_sample_is_usable)
 {
     static struct lines lines;
     static char sample[65536];
-    struct kal *kal;
     char path[4300], *end;
     FILE *file;
 
     snprintf(path, sizeof(path), "%s/etc/ital.conf.sample", tc_srcdir());
     setenv("ITAL_CONF", path, 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
     kal_config_write(kal, on_line, &lines);
-    kal_put(kal);
+    fixture_put();
     file = fopen(path, "re");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_gt(fread(sample, 1, sizeof(sample) - 1, file), 0);
@@ -473,7 +450,7 @@ int main(void)
     tc_add_rows(tc, test_value, values);
     tcase_add_test(tc, test_value_of_any_length);
 
-    tc = tc_case(suite, "file", fixture_setup, NULL);
+    tc = tc_case(suite, "file", fixture_setup, fixture_put);
     tc_add_rows(tc, test_broken_file, broken);
     tc_add_tests(tc, test_no_text_file, test_file_that_was_asked_for_must_be_there,
                  test_values_are_read, test_defaults);

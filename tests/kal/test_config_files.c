@@ -18,7 +18,6 @@ START_TEST(files_are_read_in_the_order_of_their_names)
 {
     const struct kal_interface_section *section;
     char sources[20000];
-    struct kal *kal;
 
     fixture_conf(
         "[ital]\nspin = 1\nask_timeout = 100\n[policy]\nrule9 = deny listen\n"
@@ -33,7 +32,7 @@ START_TEST(files_are_read_in_the_order_of_their_names)
     file("conf.d/z.conf~", "[ital]\nspin = 100\n");
     file("conf.d/z.conf.bak", "[ital]\nspin = 100\n");
     file("conf.d/conf", "[ital]\nspin = 100\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_uint_eq(fixture_log_count("warning") + fixture_log_count("error"), 0);
     ck_assert_str_eq(kal_config_value(kal, "spin"), "5"); /* 10, 9, B, a b */
     ck_assert_str_eq(kal_config_value(kal, "ask_timeout"), "100");
@@ -56,7 +55,6 @@ START_TEST(files_are_read_in_the_order_of_their_names)
     ck_assert_uint_eq(fixture_log_count("/9.conf:2: \"spin\" replaces what "), 1);
     ck_assert_uint_eq(fixture_log_count("\"max_cq\" replaces what "), 1);
     ck_assert_uint_eq(fixture_log_count("given in line"), 0);
-    kal_put(kal);
 }
 END_TEST
 
@@ -64,7 +62,6 @@ END_TEST
 START_TEST(folder_of_the_installed_file)
 {
     char path[4300];
-    struct kal *kal;
 
     snprintf(path, sizeof(path), "%s/ital.conf", fixture_folder());
     kal_config_file_is = path;
@@ -73,29 +70,25 @@ START_TEST(folder_of_the_installed_file)
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", "[ital]\nspin = 1\n");
     unsetenv("ITAL_CONF");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_value(kal, "spin"), "1");
-    kal_put(kal);
+    fixture_put();
     file("ital.conf", "[ital]\nspin = 2\nask_timeout = 200\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_value(kal, "spin"), "1");
     ck_assert_str_eq(kal_config_value(kal, "ask_timeout"), "200");
-    kal_put(kal);
 }
 END_TEST
 
 /* A missing folder, or another file of that name, counts as none. */
 START_TEST(no_folder)
 {
-    struct kal *kal;
-
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_source(kal), fixture_conf_path());
-    kal_put(kal);
+    fixture_put();
     file("conf.d", "");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_source(kal), fixture_conf_path());
-    kal_put(kal);
 }
 END_TEST
 
@@ -113,7 +106,6 @@ static const struct {
 
 START_TEST(what_is_wrong_names_file_and_line)
 {
-    struct kal *kal = NULL;
     char folder[4300], message[9000];
 
     snprintf(folder, sizeof(folder), "%s.d", fixture_conf_path());
@@ -135,7 +127,6 @@ END_TEST
 START_TEST(what_cannot_be_read_is_told)
 {
     char path[4300];
-    struct kal *kal = NULL;
 
     snprintf(path, sizeof(path), "%s.d", fixture_conf_path());
     ck_assert_int_eq(symlink(path, path), 0);
@@ -161,11 +152,10 @@ START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
     enum ri_status file_status = RI_OK, folder_status;
     struct kal_config_file *more = NULL;
     FILE *opened;
-    struct kal *kal;
 
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", "");
-    kal = fixture_get(); /* the log is open already */
+    fixture_get(); /* the log is open already */
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){ .rlim_cur = 1, .rlim_max = limit.rlim_max };
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -179,7 +169,6 @@ START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
     ck_assert_uint_eq(fixture_log_count("/conf: cannot be opened now: "), 1);
     ck_assert_uint_eq(fixture_log_count("/conf.d: cannot be read now: "), 1);
     ck_assert_uint_eq(fixture_log_count("raise the limit on open files (ulimit -n)"), 2);
-    kal_put(kal);
 }
 END_TEST
 
@@ -199,27 +188,25 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
 START_TEST(options_of_interfaces_name_their_file)
 {
     bool seen = false;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_conf("[interface a]\nprovider = test\nbacklog = 5\n");
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", "[interface a]\nbacklog = 0\n");
     file("conf.d/2.conf", "[interface a]\n\nbuckets = 0\n[interface a]\nbuckets = 1\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), RI_OK);
     ck_assert(seen);
     ck_assert_uint_eq(
         fixture_log_count("/conf.d/2.conf:5: \"buckets\" was given in line 3 already"), 1);
     ck_assert_uint_eq(fixture_log_count("/conf.d/2.conf:5: unknown option \"buckets\" of"), 1);
-    kal_put(kal);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("config_files");
-    TCase *tc = tc_case(suite, "files", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "files", fixture_setup, fixture_put);
 
     tc_add_tests(tc, files_are_read_in_the_order_of_their_names, folder_of_the_installed_file,
                  no_folder);

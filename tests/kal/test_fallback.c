@@ -74,11 +74,10 @@ START_TEST(interface_with_a_fallback)
 {
     struct found found = { .seen = false };
     struct kal_rnic *rnic = NULL;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_conf(rows[_i].conf);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), rows[_i].status);
     if (rnic) {
         ck_assert_str_eq(kal_rnic_option(rnic, "mode"), rows[_i].option);
@@ -97,7 +96,6 @@ START_TEST(interface_with_a_fallback)
         ck_assert_str_eq(found.provider, "test");
         ck_assert_int_eq(strstr(found.reason, " stands in for it: ") != NULL, rows[_i].log != NULL);
     }
-    kal_put(kal);
 }
 END_TEST
 
@@ -133,7 +131,6 @@ START_TEST(fallback_costs_one_round_of_helpers)
     static const char *const starts[] = { "provider = quantum\n", ABSENT };
     struct kal_rnic *rnic = NULL;
     char text[200];
-    struct kal *kal;
 
     count_helpers();
     fixture_module("vp_test", NULL);
@@ -141,11 +138,10 @@ START_TEST(fallback_costs_one_round_of_helpers)
     snprintf(text, sizeof(text), "[interface a]\n%sfallback = x y z, plain0, b\n[interface b]\n%s",
              starts[_i], "provider = quantum\n");
     fixture_conf(text);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("which is in the fallback of a"), 4);
     ck_assert_int_eq(helpers_started(), 2); /* one for each file */
-    kal_put(kal);
 }
 END_TEST
 
@@ -188,7 +184,6 @@ START_TEST(fallback_of_the_default)
 {
     char text[600];
     struct order order = { .first = "" };
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     snprintf(text, sizeof(text),
@@ -198,7 +193,7 @@ START_TEST(fallback_of_the_default)
     fixture_conf(text);
     if (orders[_i].environment)
         setenv("ITAL_INTERFACE", orders[_i].environment, 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), RI_OK);
     ck_assert_msg(!strcmp(order.first, orders[_i].first), "%s", order.all);
     if (orders[_i].log)
@@ -209,14 +204,13 @@ START_TEST(fallback_of_the_default)
     ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), RI_OK); /* reported once */
     if (orders[_i].log)
         ck_assert_uint_eq(fixture_log_count(orders[_i].log), 1);
-    kal_put(kal);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("fallback");
-    TCase *tc = tc_case(suite, "fallback", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "fallback", fixture_setup, fixture_put);
 
     tcase_set_timeout(tc, 30);
     tc_add_rows(tc, interface_with_a_fallback, rows);

@@ -53,18 +53,16 @@ static enum ri_status ask(struct kal_rnic *rnic, const char *address)
 START_TEST(another_configuration_does_not_replace_it)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     file("policy.d/10.conf", "# of root\ndeny connect to 192.0.2.0/24\n");
     fixture_conf("[policy]\nrule1 = allow any\nrule2 = deny any\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fixture_log_count("connecting to 192.0.2.9:7471 is denied by "), 1);
     ck_assert_uint_eq(fixture_log_count("/policy.d/10.conf:2, the host's policy"), 1);
     ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -72,24 +70,20 @@ END_TEST
 START_TEST(both_must_allow)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     file("policy.d/10.conf", "allow any interface test\ndeny any\n");
     fixture_conf("[policy]\nrule1 = deny connect to 192.0.2.0/24\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fixture_log_count("denied by rule1 in section [policy]"), 1);
     ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(what_cannot_be_used_allows_nothing)
 {
-    struct kal *kal = NULL;
-
     file("policy.d/10.conf", "deny conect\n");
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("/10.conf:1: connect, listen, convert, request or any is "
@@ -114,7 +108,6 @@ START_TEST(limits_refuse_and_name_the_rule)
     struct kal_rnic *rnic;
     struct ri_qp *qp;
     struct ri_pd *pd;
-    struct kal *kal;
 
     ck_assert_ptr_ne(area, MAP_FAILED);
     snprintf(text, sizeof(text),
@@ -123,7 +116,7 @@ START_TEST(limits_refuse_and_name_the_rule)
              2 * page);
     file("policy.d/10.conf", text);
     setenv("ITAL_TEST_VP", "dma", 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_qp_create(rnic, pd, &qp_attr, &qp), ITAL_ERR_QUOTA);
@@ -142,7 +135,7 @@ START_TEST(limits_refuse_and_name_the_rule)
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_MR), 0);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
+    fixture_put();
     munmap(area, 4 * page);
 }
 END_TEST
@@ -163,13 +156,12 @@ static void replace_file(const char *name, const char *text)
 START_TEST(changes_are_noticed)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
     char path[4400];
 
     fixture_conf(_i ? "[ital]\nmonitor = no\n" : "[ital]\nmonitor = yes\n");
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_OK);
     file("policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
@@ -188,7 +180,6 @@ START_TEST(changes_are_noticed)
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_OK, 10000));
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -196,14 +187,13 @@ END_TEST
 START_TEST(the_folder_may_be_another)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
     char aside[4400], path[4400];
 
     snprintf(aside, sizeof(aside), "%s/aside", fixture_folder());
     fixture_conf("[ital]\nmonitor = yes\n");
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     fixture_folder_made("other");
     snprintf(path, sizeof(path), "%s/other", fixture_folder());
@@ -219,7 +209,6 @@ START_TEST(the_folder_may_be_another)
     file("policy.d/10.conf", "deny connect to 192.0.3.0/24\n");
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -302,13 +291,13 @@ static void nothing_is_missed_between(int nth, bool before, void (*change)(void)
 {
     char from[4400], aside[4400];
     struct kal_rnic *rnic;
-    struct kal *kal;
+    struct kal *own;
 
     snprintf(from, sizeof(from), "%s/%s", fixture_folder(), goes);
     snprintf(aside, sizeof(aside), "%s/aside", fixture_folder());
     fixture_conf("[ital]\nmonitor = no\n");
-    kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_get(&fake_upper, &own), RI_OK);
+    ck_assert_int_eq(kal_rnic_open(own, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
     begin_between(nth, before, change);
     ck_assert_int_eq(rename(from, aside), 0);
@@ -320,7 +309,7 @@ static void nothing_is_missed_between(int nth, bool before, void (*change)(void)
     file(from, "deny connect to 192.0.3.0/24\n");
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
+    kal_put(own);
 }
 
 START_TEST(a_folder_that_comes_between_is_watched)
@@ -371,14 +360,13 @@ static void await_an_answer(void)
 START_TEST(descriptors_of_the_program_are_not_read)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
     int own[64], wd;
     char event[4096] __attribute__((aligned(8)));
 
     fixture_conf("[ital]\nmonitor = yes\n");
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
-    kal = fixture_get();
+    fixture_get();
     for (int fd = 3; fd < 256; fd++) {
         char path[64], target[64] = "";
 
@@ -398,7 +386,7 @@ START_TEST(descriptors_of_the_program_are_not_read)
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (unsigned i = 0; i < 64; i++)
         ck_assert_int_gt(read(own[i], event, sizeof(event)), 0);
-    kal_put(kal);
+    fixture_put();
     for (unsigned i = 0; i < 64; i++)
         close(own[i]);
 }
@@ -407,21 +395,20 @@ END_TEST
 /* A user has few inotify instances. */
 START_TEST(without_a_folder_nothing_is_watched)
 {
-    struct kal *kal;
     struct tc_fds before;
 
     ck_assert_int_eq(rmdir(policy), 0);
-    kal = fixture_get();
-    kal_put(kal);
+    fixture_get();
+    fixture_put();
     before = tc_fds();
-    kal = fixture_get();
+    fixture_get();
     for (int fd = 3; fd < 256; fd++) {
         char path[64], target[64] = "";
 
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         ck_assert(readlink(path, target, sizeof(target) - 1) < 0 || !strstr(target, "inotify"));
     }
-    kal_put(kal);
+    fixture_put();
     ck_assert_ptr_null(tc_fds_differ(&before));
 }
 END_TEST
@@ -429,7 +416,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("governing");
-    TCase *tc = tc_case(suite, "governing", setup, NULL);
+    TCase *tc = tc_case(suite, "governing", setup, fixture_put);
 
     tc_add_tests(tc, another_configuration_does_not_replace_it, both_must_allow,
                  what_cannot_be_used_allows_nothing, limits_refuse_and_name_the_rule,

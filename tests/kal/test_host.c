@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct kal *kal;
 static struct kal_rnic *rnic;
 static struct ri_pd *pds[64];
 static unsigned pd_count;
@@ -33,7 +32,7 @@ static void open_all(const char *words)
     static int context;
 
     setenv("ITAL_TEST_VP", words, 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), RI_OK);
 }
 
@@ -45,7 +44,7 @@ static void close_all(void)
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         ck_assert_uint_eq(kal_host_holds(kal->host, (enum kal_account_kind)kind), 0);
-    kal_put(kal);
+    fixture_put();
 }
 
 static enum ri_status make_pd(void)
@@ -337,7 +336,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("host");
-    TCase *tc = tc_case(suite, "host", setup, NULL);
+    TCase *tc = tc_case(suite, "host", setup, fixture_put);
 
     tc_add_tests(tc, accounts_are_leased_in_batches, the_host_refuses,
                  a_lane_does_not_wait_for_the_host, a_create_waits_for_the_host,

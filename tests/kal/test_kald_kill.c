@@ -64,10 +64,10 @@ static void teardown(void)
 static void one_life(struct tc_rng *rng, int worker)
 {
     uint64_t held[KINDS] = { 0, 0, 0 }, steps = 50 + tc_below(rng, 400);
-    struct kal *kal = fixture_get();
+    struct kal *own = fixture_another();
     struct kal_rnic *rnic;
 
-    if (kal_rnic_open(kal, "test", NULL, &rnic) != RI_OK)
+    if (kal_rnic_open(own, "test", NULL, &rnic) != RI_OK)
         _exit(3);
     for (uint64_t i = 0; i < steps && !atomic_load(&shared->stop); i++) {
         size_t k = (size_t)tc_below(rng, KINDS);
@@ -91,7 +91,7 @@ static void one_life(struct tc_rng *rng, int worker)
     }
     if (kal_rnic_close(rnic, false) != RI_OK)
         _exit(5);
-    kal_put(kal);
+    kal_put(own);
 }
 
 static void start_worker(int worker, uint64_t salt)

@@ -172,13 +172,13 @@ static enum ri_status live(void)
     struct kal_region *region;
     struct sockaddr_storage from, to = { .ss_family = AF_INET };
     struct kal_rnic *rnic;
-    struct kal *kal;
+    struct kal *own;
     struct ri_pd *pd;
-    enum ri_status status = kal_get(&fake_upper, &kal), routed;
+    enum ri_status status = kal_get(&fake_upper, &own), routed;
 
     if (status != RI_OK)
         return status;
-    status = kal_rnic_open(kal, "a", NULL, &rnic);
+    status = kal_rnic_open(own, "a", NULL, &rnic);
     if (status != RI_OK)
         goto put;
     memcpy((char *)&to + 4, "\x7f\x00\x00\x01", 4);
@@ -195,8 +195,8 @@ static enum ri_status live(void)
     MUST(kal_rnic_close(rnic, false) == RI_OK);
 put:
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
-        MUST(kal_host_holds(kal->host, (enum kal_account_kind)kind) == 0);
-    kal_put(kal);
+        MUST(kal_host_holds(own->host, (enum kal_account_kind)kind) == 0);
+    kal_put(own);
     return status;
 }
 
@@ -244,7 +244,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("memory");
-    TCase *tc = tc_case(suite, "memory", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "memory", fixture_setup, fixture_put);
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_every_allocation_may_fail);

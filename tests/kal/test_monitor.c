@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct kal *kal;
 static struct kal_rnic *rnic;
 static int context;
 
@@ -35,7 +34,7 @@ static void open_all(const char *words)
 
     fixture_module("vp_test", NULL);
     setenv("ITAL_TEST_VP", words, 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), RI_OK);
     ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), RI_OK);
 }
@@ -44,7 +43,7 @@ static void close_all(void)
 {
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     ck_assert_uint_eq(fixture_lane.watch_calls, fixture_lane.unwatch_calls);
-    kal_put(kal);
+    fixture_put();
 }
 
 /* spigot_online_support of it_ia_query. */
@@ -190,7 +189,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("monitor");
-    TCase *tc = tc_case(suite, "monitor", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "monitor", fixture_setup, fixture_put);
 
     tcase_add_loop_test(tc, test_down_and_up, 0, 2);
     tcase_add_test(tc, test_no_change_is_lost_without_descriptors);

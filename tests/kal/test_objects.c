@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct kal *kal;
 static struct kal_rnic *rnic;
 static struct ri_pd *pd;
 static int context;
@@ -23,7 +22,7 @@ static void open_all(const char *conf, const char *words)
     fixture_module("vp_test", NULL);
     fixture_conf(conf);
     setenv("ITAL_TEST_VP", words, 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), RI_OK);
 }
 
@@ -34,7 +33,7 @@ static void close_all(void)
                           kind == KAL_ACCOUNT_RNIC);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_RNIC), 0);
-    kal_put(kal);
+    fixture_put();
 }
 
 /* The provider's counter; kal's own follow it. */
@@ -241,7 +240,7 @@ START_TEST(test_each_open_is_independent)
     ck_assert_ptr_ne(second, rnic);
     ck_assert_int_eq(kal_pd_create(second, NULL, &other), RI_OK);
     ck_assert_uint_eq(alive(), 0);
-    kal_put(kal); /* the open RNICs keep it */
+    fixture_put(); /* the open RNICs keep it */
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     ck_assert_int_eq(kal_rnic_close(second, false), RI_ERR_BUSY);
     ck_assert_int_eq(kal_pd_destroy(second, other), RI_OK);
@@ -266,13 +265,12 @@ START_TEST(test_flawed_provider)
 {
     fixture_module("vp_test", NULL);
     setenv("ITAL_TEST_VP", flaws[_i].words, 1);
-    kal = fixture_get();
+    fixture_get();
     rnic = NULL;
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), flaws[_i].status);
     ck_assert_ptr_null(rnic);
     ck_assert_uint_eq(fixture_log_count(flaws[_i].message), 1);
     ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_RNIC), 0);
-    kal_put(kal);
 }
 END_TEST
 
@@ -283,14 +281,13 @@ START_TEST(test_close_again_and_force)
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, true), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_instance_is_counted)
 {
     struct kal_upper other = fake_upper;
-    struct kal *first = fixture_get(), *second = fixture_get(), *third = NULL;
+    struct kal *first = fixture_another(), *second = fixture_another(), *third = NULL;
 
     ck_assert_ptr_eq(first, second);
     ck_assert_int_eq(kal_get(&other, &third), RI_ERR_INVALID_ARGUMENT);
@@ -738,14 +735,13 @@ START_TEST(test_answers_are_statuses_of_the_interface)
         ck_assert_int_eq(closed, RI_OK);
         ck_assert_uint_eq(fixture_log_count(ital_status_name(answers[_i].close)), 1);
     }
-    kal_put(kal);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("objects");
-    TCase *tc = tc_case(suite, "objects", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "objects", fixture_setup, fixture_put);
 
     tc_add_loops(tc, 0, KINDS, x037_quota, test_refusal_of_the_provider_leaves_nothing,
                  test_busy_object_stays);
@@ -757,7 +753,7 @@ int main(void)
                  x037_account_is_exact);
     tcase_add_loop_test(tc, test_answers_are_statuses_of_the_interface, 0, ANSWERS_COUNT);
 
-    tc = tc_case(suite, "rnic", fixture_setup, NULL);
+    tc = tc_case(suite, "rnic", fixture_setup, fixture_put);
     tc_add_tests(tc, test_quota_of_rnics, test_each_open_is_independent);
     tc_add_rows(tc, test_flawed_provider, flaws);
     tc_add_tests(tc, test_close_again_and_force, test_instance_is_counted, test_child_forgets);

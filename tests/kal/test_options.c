@@ -290,10 +290,9 @@ START_TEST(provider_that_asks_for_what_it_did_not_declare_is_told_so)
     uint32_t word = 5;
     const char *text = "untouched";
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ri_option_number(&rnic->host, "dephth", &number), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(
@@ -309,7 +308,6 @@ START_TEST(provider_that_asks_for_what_it_did_not_declare_is_told_so)
     ck_assert_int_eq(ri_option_number(&rnic->host, "depth", &number), RI_OK);
     ck_assert_uint_eq(number, 7);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -319,11 +317,10 @@ START_TEST(section_takes_options_that_the_providers_table_lacks)
     struct kal_rnic *rnic;
     uint64_t half_open = 0;
     bool markers = false;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_conf("[interface a]\nprovider = test\nbacklog = 7\nmarkers = On\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "backlog"), "7");
     ck_assert_int_eq(ri_option_bool(&rnic->host, "markers", &markers), RI_OK);
@@ -333,7 +330,6 @@ START_TEST(section_takes_options_that_the_providers_table_lacks)
     ck_assert_uint_eq(kal_rnic_option_ns(rnic, "close_timeout"), UINT64_C(10000000000));
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -364,14 +360,12 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
 START_TEST(section_out_of_range_is_refused)
 {
     char text[200];
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     snprintf(text, sizeof(text), "[interface a]\nprovider = test\n%s\n", refused[_i].line);
     fixture_conf(text);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_interface_list(kal, on_interface, (void *)refused[_i].reason), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -388,7 +382,7 @@ int main(void)
     tcase_add_loop_test(tc, option_that_stands_twice, 0, 2);
     tc_add_rows(tc, unsound_tables, unsound);
 
-    tc = tc_case(suite, "sections", fixture_setup, NULL);
+    tc = tc_case(suite, "sections", fixture_setup, fixture_put);
     tc_add_tests(tc, section_takes_options_that_the_providers_table_lacks,
                  provider_that_asks_for_what_it_did_not_declare_is_told_so);
     tc_add_rows(tc, section_out_of_range_is_refused, refused);

@@ -59,14 +59,13 @@ START_TEST(backlog_bounds_undecided_requests)
     struct kal_listener *listener;
     struct kal_rnic *rnic;
     struct ri_lane *lane;
-    struct kal *kal;
     int peers[3];
 
     fake_upper_seen.request = on_request;
     fake_lane_open(&here, true);
     fixture_module("vp_plain", NULL);
     fixture_conf("[interface a]\nprovider = plain\nbacklog = 2\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_lane_open(rnic, 0, &here, &lane), RI_OK);
     ck_assert_int_eq(kal_listen(rnic, &here, &param, NULL, &bound, &listener), RI_OK);
@@ -81,7 +80,7 @@ START_TEST(backlog_bounds_undecided_requests)
     fake_lane_pass(&here, 0);
     ck_assert_int_eq(kal_rnic_close(rnic, true), RI_OK);
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
-    kal_put(kal);
+    fixture_put();
     for (int i = 0; i < 3; i++)
         close(peers[i]);
     fake_lane_close(&here);
@@ -92,24 +91,22 @@ END_TEST
 START_TEST(unknown_option_is_told)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     fixture_module("vp_plain", NULL);
     fixture_conf("[interface a]\nprovider = plain\nbakclog = 2\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_uint_eq(fixture_log_count(":3: unknown option \"bakclog\" of provider plain is "
                                         "ignored; did you mean \"backlog\"?"),
                       1);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("plain_provider");
-    TCase *tc = tc_case(suite, "options", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "options", fixture_setup, fixture_put);
 
     tc_add_tests(tc, backlog_bounds_undecided_requests, unknown_option_is_told);
     return tc_main(suite);

@@ -210,11 +210,10 @@ START_TEST(test_provider_asks)
                                            .direction = RI_POLICY_CONNECT,
                                            .peer = (struct sockaddr *)&peer };
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_conf("[policy]\nrule5 = deny connect to 192.0.2.0/24\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_ERR_PERMISSION);
     ck_assert_uint_eq(
@@ -224,14 +223,13 @@ START_TEST(test_provider_asks)
     question.direction = (enum ri_policy_direction)77;
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_ERR_PERMISSION);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("policy");
-    TCase *tc = tc_case(suite, "policy", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "policy", fixture_setup, fixture_put);
 
     tc_add_rows(tc, test_answer, table);
     tcase_add_test(tc, test_ipv6_only);

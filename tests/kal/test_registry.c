@@ -64,21 +64,21 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
     }
 }
 
-static struct rows *providers(struct kal *kal)
+static struct rows *providers(struct kal *own)
 {
     static struct rows rows;
 
     memset(&rows, 0, sizeof(rows));
-    ck_assert_int_eq(kal_provider_list(kal, on_provider, &rows), RI_OK);
+    ck_assert_int_eq(kal_provider_list(own, on_provider, &rows), RI_OK);
     return &rows;
 }
 
-static struct rows *interfaces(struct kal *kal)
+static struct rows *interfaces(struct kal *own)
 {
     static struct rows rows;
 
     memset(&rows, 0, sizeof(rows));
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, &rows), RI_OK);
+    ck_assert_int_eq(kal_interface_list(own, on_interface, &rows), RI_OK);
     return &rows;
 }
 
@@ -129,7 +129,6 @@ static const struct {
 START_TEST(test_refused)
 {
     const struct row *row;
-    struct kal *kal;
     char path[4300];
 
     snprintf(path, sizeof(path), "%s/%s", fixture_folder(), refused[_i].file);
@@ -143,7 +142,7 @@ START_TEST(test_refused)
         fixture_file(refused[_i].file, "#!/bin/sh\n", refused[_i].cut ? 0 : 10);
     }
     fixture_module("vp_test", NULL); /* a sound file beside it is unaffected */
-    kal = fixture_get();
+    fixture_get();
     row = of_file(providers(kal), refused[_i].file);
     ck_assert_ptr_nonnull(row);
     ck_assert(!row->usable);
@@ -153,7 +152,6 @@ START_TEST(test_refused)
     row = of_file(providers(kal), "vp_test.so");
     ck_assert_msg(row->usable, "%s", row->reason);
     ck_assert_uint_eq(fixture_log_count(path), 1); /* searched once */
-    kal_put(kal);
 }
 END_TEST
 
@@ -161,7 +159,6 @@ START_TEST(test_other_machine)
 {
     FILE *file;
     char path[4300];
-    struct kal *kal;
     const struct row *row;
 
     fixture_module("vp_test", NULL);
@@ -172,28 +169,25 @@ START_TEST(test_other_machine)
     fputc(22, file);
     fputc(0, file);
     fclose(file);
-    kal = fixture_get();
+    fixture_get();
     row = of_file(providers(kal), "vp_test.so");
     ck_assert_str_eq(row->reason, "it is built for another processor: IBM Z");
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_unreadable_file)
 {
     char path[4300];
-    struct kal *kal;
 
     snprintf(path, sizeof(path), "%s/vp_link.so", fixture_folder());
     ck_assert_int_eq(symlink("/nonexistent", path), 0);
     snprintf(path, sizeof(path), "%s/vp_folder.so", fixture_folder());
     ck_assert_int_eq(mkdir(path, 0700), 0);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_ptr_nonnull(strstr(of_file(providers(kal), "vp_link.so")->reason, "cannot be read"));
     ck_assert_ptr_nonnull(
         strstr(of_file(providers(kal), "vp_folder.so")->reason, "not a regular file"));
     rmdir(path);
-    kal_put(kal);
 }
 END_TEST
 
@@ -205,7 +199,6 @@ START_TEST(test_the_same_file_twice)
                                          "more/vp_test.so" };
     char path[4300], target[4300], folders[8600];
     const struct rows *rows;
-    struct kal *kal;
 
     fixture_folder_made("more");
     snprintf(path, sizeof(path), "%s/%s", fixture_folder(), again[_i]);
@@ -220,61 +213,54 @@ START_TEST(test_the_same_file_twice)
         fixture_module("vp_test", "more/vp_test");
     else
         ck_assert_int_eq(_i == 1 ? link(target, path) : symlink(target, path), 0);
-    kal = fixture_get();
+    fixture_get();
     rows = providers(kal);
     ck_assert_uint_eq(rows->count, _i == 3 ? 2 : 1);
     if (_i == 3)
         ck_assert_ptr_nonnull(strstr(rows->row[1].advice, "remove one of the two files"));
     ck_assert_uint_eq(fixture_log_count(" is the same file as "), _i != 3);
     ck_assert_uint_eq(fixture_log_count("is not an ELF file"), _i == 2);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_other_files_are_not_looked_at)
 {
-    struct kal *kal;
-
     fixture_file("libfoo.so", "x", 1);
     fixture_file("vp_.so", "x", 1);
     fixture_file("vp_test.so.1", "x", 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_uint_eq(providers(kal)->count, 0);
-    kal_put(kal);
 }
 END_TEST
 
 /* Absent operations return an error; operations that both versions have work. */
-static void try_windows(struct kal *kal, const char *interface, enum ri_status expected)
+static void try_windows(struct kal *own, const char *interface, enum ri_status expected)
 {
     struct kal_rnic *rnic;
     struct ri_pd *pd;
     struct ri_mw *mw;
     uint32_t stag = 0;
 
-    ck_assert_int_eq(kal_rnic_open(kal, interface, NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_rnic_open(own, interface, NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_mw_create(rnic, pd, false, NULL, &stag, &mw), expected);
     if (expected == RI_OK)
         ck_assert_int_eq(kal_mw_destroy(rnic, mw), RI_OK);
-    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_MW), 0);
+    ck_assert_uint_eq(kal_host_holds(own->host, KAL_ACCOUNT_MW), 0);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
 }
 
 START_TEST(test_other_minors)
 {
-    struct kal *kal;
-
     fixture_module("broken/vp_oldminor", NULL);
     fixture_module("broken/vp_newminor", NULL);
-    kal = fixture_get();
+    fixture_get();
     ck_assert(of_name(providers(kal), "oldminor")->usable);
     ck_assert(of_name(providers(kal), "newminor")->usable);
     ck_assert_uint_eq(of_name(providers(kal), "newminor")->minor, 99);
     try_windows(kal, "oldminor", RI_ERR_NOT_SUPPORTED);
     try_windows(kal, "newminor", RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -286,10 +272,9 @@ START_TEST(test_absent_operations_answer)
     struct ri_cq_attr attr = { .size = sizeof(attr), .depth = 1 };
     uint64_t deadline;
     struct ri_wc wc;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL); /* has no user operation at all, and no qp_query */
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_lane_open(rnic, 0, NULL, &lane), RI_OK);
     ck_assert_int_eq(kal_lane_open(rnic, 1, NULL, &lane), RI_ERR_INVALID_ARGUMENT);
@@ -301,23 +286,20 @@ START_TEST(test_absent_operations_answer)
     ck_assert_int_eq(rnic->ops.qp_query(NULL, NULL), RI_ERR_NOT_SUPPORTED);
     ck_assert_int_eq(kal_cq_destroy(rnic, cq), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_foreign_exports_are_told)
 {
     const struct row *row;
-    struct kal *kal;
 
     fixture_module("broken/vp_foreign", NULL);
-    kal = fixture_get();
+    fixture_get();
     row = of_file(providers(kal), "vp_foreign.so");
     ck_assert(row->usable);
     ck_assert_msg(strstr(row->advice, "1 other symbol (foreign_symbol)") != NULL, "%s",
                   row->advice);
     ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "foreign_symbol"));
-    kal_put(kal);
 }
 END_TEST
 
@@ -327,7 +309,6 @@ START_TEST(test_first_of_a_name_wins)
 {
     char conf[4400], path[4300];
     const struct row *row;
-    struct kal *kal;
 
     fixture_module("vp_test", "vp_b");
     snprintf(path, sizeof(path), "%s/first", fixture_folder());
@@ -335,13 +316,12 @@ START_TEST(test_first_of_a_name_wins)
     fixture_module("vp_test", "first/vp_z");
     snprintf(conf, sizeof(conf), "[ital]\nprovider_path = %s\n", path);
     fixture_conf(conf);
-    kal = fixture_get();
+    fixture_get();
     ck_assert(of_file(providers(kal), "first/vp_z.so")->usable);
     row = of_file(providers(kal), "vp_b.so");
     ck_assert(!row->usable);
     ck_assert_ptr_nonnull(strstr(row->reason, "provider \"test\" was found in "));
     ck_assert_ptr_nonnull(strstr(row->reason, "first/vp_z.so before"));
-    kal_put(kal);
 }
 END_TEST
 
@@ -349,17 +329,15 @@ START_TEST(test_missing_folder)
 {
     const struct row *row;
     char list[9000];
-    struct kal *kal;
 
     snprintf(list, sizeof(list), "%s/none:%s", fixture_folder(), fixture_folder());
     setenv("ITAL_PROVIDER_PATH", list, 1);
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     row = of_file(providers(kal), "none");
     ck_assert_ptr_nonnull(row);
     ck_assert_str_eq(row->advice, "correct ITAL_PROVIDER_PATH");
     ck_assert(of_file(providers(kal), "vp_test.so")->usable);
-    kal_put(kal);
 }
 END_TEST
 
@@ -368,11 +346,10 @@ END_TEST
 START_TEST(test_devices_are_interfaces)
 {
     const struct row *row;
-    struct kal *kal;
 
     setenv("ITAL_TEST_VP", "two", 1);
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     row = of_name(interfaces(kal), "test");
     ck_assert(row->usable);
     ck_assert_str_eq(row->provider, "test");
@@ -385,7 +362,6 @@ START_TEST(test_devices_are_interfaces)
     ck_assert_str_eq(row->advice, "plug it in");
     setenv("ITAL_TEST_VP", "nodevice", 1);
     ck_assert_ptr_null(of_name(interfaces(kal), "test"));
-    kal_put(kal);
 }
 END_TEST
 
@@ -424,13 +400,12 @@ START_TEST(test_section)
 {
     const struct row *row;
     struct kal_rnic *rnic = NULL;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_file("vp_spoilt.so", "x", 1);
     fixture_conf(sections[_i].conf);
     setenv("ITAL_TEST_VP", sections[_i].words, 1);
-    kal = fixture_get();
+    fixture_get();
     row = of_name(interfaces(kal), sections[_i].name);
     ck_assert_ptr_nonnull(row);
     ck_assert_int_eq(row->usable, sections[_i].reason == NULL);
@@ -443,7 +418,6 @@ START_TEST(test_section)
         ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     else
         ck_assert_uint_eq(fixture_log_count("ital: error: interface a is not usable: "), 1);
-    kal_put(kal);
 }
 END_TEST
 
@@ -452,18 +426,16 @@ END_TEST
 START_TEST(shortage_while_devices_are_listed)
 {
     struct kal_rnic *rnic = NULL;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_conf("[interface a]\nprovider = test\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_ptr_nonnull(of_name(interfaces(kal), "a"));
     setenv("ITAL_TEST_VP", "enumshort", 1);
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_ERR_NO_RESOURCES);
     setenv("ITAL_TEST_VP", "", 1);
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
@@ -471,12 +443,11 @@ START_TEST(test_options_of_an_interface)
 {
     uint32_t word = 5;
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
     fixture_conf("[interface a]\nprovider = test\nclose_timeout = 3s\nmode = FAST\nbufer = 5\n"
                  "deviec = x\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "close_timeout"), "3000");
     ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "fast");
@@ -493,31 +464,27 @@ START_TEST(test_options_of_an_interface)
     interfaces(kal);
     ck_assert_uint_eq(fixture_log_count("did you mean"), 2); /* reported once */
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_default_interfaces)
 {
-    struct kal *kal;
-
     setenv("ITAL_TEST_VP", "two", 1);
     fixture_module("vp_test", NULL);
     fixture_conf("[ital]\ndefault_interfaces = no\n[interface a]\nprovider = test\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_uint_eq(interfaces(kal)->count, 1);
-    kal_put(kal);
+    fixture_put();
     fixture_conf("[interface test]\nprovider = test\nmode = fast\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_uint_ge(interfaces(kal)->count, 2);
     ck_assert_str_eq(of_name(interfaces(kal), "test")->device, "(none)"); /* the section, once */
     ck_assert_ptr_null(of_name(interfaces(kal), "test/test"));
-    kal_put(kal);
+    fixture_put();
     fixture_conf("[interface test-second]\nprovider = nobody\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert(!of_name(interfaces(kal), "test-second")->usable);
     ck_assert(of_name(interfaces(kal), "test/test-second")->usable);
-    kal_put(kal);
 }
 END_TEST
 
@@ -525,11 +492,10 @@ END_TEST
 START_TEST(test_a_file_names_its_default_device)
 {
     struct kal_rnic *rnic;
-    struct kal *kal;
 
     setenv("ITAL_TEST_VP", "two", 1);
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_ptr_null(of_name(interfaces(kal), "vp_test"));
     ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_provider(rnic), "test");
@@ -540,28 +506,26 @@ START_TEST(test_a_file_names_its_default_device)
     setenv("ITAL_TEST_VP", "unusable", 1);
     ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("interface vp_test is not usable: its cable is out"), 1);
-    kal_put(kal);
+    fixture_put();
     setenv("ITAL_TEST_VP", "", 1);
     fixture_conf("[ital]\ndefault_interfaces = no\n[interface a]\nprovider = test\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
-    kal_put(kal);
+    fixture_put();
     fixture_conf("[interface vp_test]\nprovider = test\nmode = safe\n");
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "safe"); /* a section of that name sets it */
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
 }
 END_TEST
 
 START_TEST(test_unknown_interface)
 {
     struct kal_rnic *rnic = NULL;
-    struct kal *kal;
 
     fixture_module("vp_test", NULL);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "tset", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("there is no interface \"tset\"; did you mean \"test\"?"),
                       1);
@@ -570,7 +534,6 @@ START_TEST(test_unknown_interface)
     ck_assert_int_eq(kal_rnic_open(kal, "", NULL, &rnic), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(kal_rnic_open(kal, NULL, NULL, &rnic), RI_ERR_INVALID_ARGUMENT);
     ck_assert_ptr_null(rnic);
-    kal_put(kal);
 }
 END_TEST
 
@@ -579,10 +542,10 @@ END_TEST
 static void *lister(void *arg)
 {
     struct rows *rows = arg;
-    struct kal *kal = fixture_get();
+    struct kal *own = fixture_another();
 
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, rows), RI_OK);
-    kal_put(kal);
+    ck_assert_int_eq(kal_interface_list(own, on_interface, rows), RI_OK);
+    kal_put(own);
     return NULL;
 }
 
@@ -604,7 +567,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("registry");
-    TCase *tc = tc_case(suite, "files", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "files", fixture_setup, fixture_put);
 
     tc_add_rows(tc, test_refused, refused);
     tc_add_tests(tc, test_other_machine, test_unreadable_file);
@@ -613,7 +576,7 @@ int main(void)
                  test_absent_operations_answer, test_foreign_exports_are_told,
                  test_first_of_a_name_wins, test_missing_folder);
 
-    tc = tc_case(suite, "interfaces", fixture_setup, NULL);
+    tc = tc_case(suite, "interfaces", fixture_setup, fixture_put);
     tcase_add_test(tc, test_devices_are_interfaces);
     tc_add_rows(tc, test_section, sections);
     tc_add_tests(tc, shortage_while_devices_are_listed, test_options_of_an_interface,

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct kal *kal;
 static struct kal_rnic *rnic;
 
 static void open_all(const char *conf, const char *words)
@@ -18,14 +17,14 @@ static void open_all(const char *conf, const char *words)
     fixture_module("vp_test", NULL);
     fixture_conf(conf);
     setenv("ITAL_TEST_VP", words, 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
 }
 
 static void close_all(void)
 {
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
-    kal_put(kal);
+    fixture_put();
 }
 
 static struct sockaddr_in v4(const char *text)
@@ -164,7 +163,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("route");
-    TCase *tc = tc_case(suite, "route", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "route", fixture_setup, fixture_put);
 
     tc_add_tests(tc, test_loopback_v4, test_loopback_v6, test_scope_is_kept, test_nonsense,
                  test_netdev, test_address_of_another_port);

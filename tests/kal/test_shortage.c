@@ -28,18 +28,18 @@ static enum ri_status use(unsigned *usable)
 {
     struct kal_rnic *rnic;
     enum ri_status status;
-    struct kal *kal;
+    struct kal *own;
 
     *usable = 0;
-    status = kal_get(&fake_upper, &kal);
+    status = kal_get(&fake_upper, &own);
     if (status != RI_OK)
         return status;
-    status = kal_interface_list(kal, count_usable, usable);
+    status = kal_interface_list(own, count_usable, usable);
     if (status == RI_OK)
-        status = kal_rnic_open(kal, "a", NULL, &rnic);
+        status = kal_rnic_open(own, "a", NULL, &rnic);
     if (status == RI_OK)
         status = kal_rnic_close(rnic, true);
-    kal_put(kal);
+    kal_put(own);
     return status;
 }
 
@@ -196,7 +196,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("shortage");
-    TCase *tc = tc_case(suite, "list and open", fixture_setup, NULL);
+    TCase *tc = tc_case(suite, "list and open", fixture_setup, fixture_put);
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_kth_allocation, 0, 2);

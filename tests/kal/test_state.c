@@ -21,7 +21,6 @@
 
 #define ASK "{\"version\":1,\"get\":\"all\"}\n"
 
-static struct kal *kal;
 static int context;
 static char name[MONITOR_NAME_MAX];
 
@@ -130,7 +129,7 @@ START_TEST(test_it_is_there_from_the_first_interface_to_the_last)
     struct kal_rnic *one, *other;
     struct tc_fds before;
 
-    kal = fixture_get();
+    fixture_get();
     before = tc_fds();
     ck_assert_int_eq(monitor_threads(), 0);
     ck_assert(connect_now() < 0 && errno == ENOENT);
@@ -147,7 +146,6 @@ START_TEST(test_it_is_there_from_the_first_interface_to_the_last)
     one = open_one();
     ck_assert(says(ask(ASK), "\"rnic\":{\"held\":1,"));
     close_one(one);
-    kal_put(kal);
 }
 END_TEST
 
@@ -159,7 +157,7 @@ START_TEST(test_accounts_quotas_and_the_log)
     const char *text;
 
     fixture_conf("[quota]\nmax_pd = 1\n");
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &none), ITAL_ERR_QUOTA);
@@ -178,7 +176,6 @@ START_TEST(test_accounts_quotas_and_the_log)
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
     ck_assert(says(ask(ASK), "\"pd\":{\"held\":0,\"quota\":1}"));
     close_one(rnic);
-    kal_put(kal);
 }
 END_TEST
 
@@ -204,7 +201,7 @@ START_TEST(test_the_rules_in_effect)
     snprintf(path, sizeof(path), "%s/10.conf", folder);
     kal_policy_folder = folder;
     kal_policy_owner = geteuid();
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     text = ask(ASK);
     ck_assert_msg(says(text, "\"rules\":{\"configuration\":1}"), "%s", text);
@@ -219,7 +216,7 @@ START_TEST(test_the_rules_in_effect)
     since = number_in(text, "\"since\":");
     ck_assert_msg(since >= before && since <= (unsigned long long)time(NULL), "%s", text);
     close_one(rnic);
-    kal_put(kal);
+    fixture_put();
     unlink(path);
     rmdir(folder);
 }
@@ -237,7 +234,7 @@ START_TEST(test_pins_are_shown)
     char part[80];
 
     fixture_conf("[interface test]\nprovider = test\npin = lock\npin_strict = yes\n");
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), RI_OK);
@@ -255,7 +252,6 @@ START_TEST(test_pins_are_shown)
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
     ck_assert(says(ask(ASK), "\"lock\":{\"ranges\":0,\"octets\":0}"));
     close_one(rnic);
-    kal_put(kal);
 }
 END_TEST
 
@@ -266,18 +262,17 @@ START_TEST(test_monitor_no_shows_nothing)
 
     unsetenv("ITAL_MONITOR");
     fixture_conf("[ital]\nmonitor = no\n");
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     ck_assert(connect_now() < 0 && errno == ENOENT);
     ck_assert_int_eq(tc_thread_count(), threads);
     close_one(rnic);
-    kal_put(kal);
+    fixture_put();
     setenv("ITAL_MONITOR", "perhaps", 1);
-    kal = fixture_get();
+    fixture_get();
     ck_assert_str_eq(kal_config_value(kal, "monitor"), "no");
     ck_assert_uint_eq(
         fixture_log_count("ITAL_MONITOR = \"perhaps\" is ignored: allowed is yes or no"), 1);
-    kal_put(kal);
 }
 END_TEST
 
@@ -290,14 +285,13 @@ START_TEST(test_without_a_place_the_interface_opens)
     folder = monitor_folder(0, false, path);
     taken = monitor_listen(folder, name); /* as a process of that number in another container */
     ck_assert_int_ge(taken, 0);
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     ck_assert_uint_eq(fixture_log_count("info: itstat does not see this process: no socket in"), 1);
     close_one(rnic);
     ck_assert_int_eq(unlinkat(folder, name, 0), 0); /* it is still the other's */
     close(taken);
     close(folder);
-    kal_put(kal);
 }
 END_TEST
 
@@ -319,7 +313,7 @@ START_TEST(test_requests_that_cannot_be_read)
     struct kal_rnic *rnic;
     char flood[4096];
 
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const char *text = ask(cases[i].request);
@@ -333,7 +327,6 @@ START_TEST(test_requests_that_cannot_be_read)
     ck_assert(says(ask(" { \"new\" : 5, \"get\" : \"process\" , \"version\" : 1 } \r\n"),
                    "\"process\":{"));
     close_one(rnic);
-    kal_put(kal);
 }
 END_TEST
 
@@ -344,7 +337,7 @@ START_TEST(test_bad_clients_harm_nobody)
     struct kal_rnic *rnic;
     int silent[5];
 
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     for (size_t i = 0; i < 5; i++) {
         silent[i] = connect_now();
@@ -365,7 +358,6 @@ START_TEST(test_bad_clients_harm_nobody)
     ck_assert(says(answer_of(silent[4]), "\"process\":{"));
     for (size_t i = 0; i < 5; i++)
         close(silent[i]);
-    kal_put(kal);
 }
 END_TEST
 
@@ -375,7 +367,7 @@ START_TEST(test_silent_clients_are_closed)
     struct kal_rnic *rnic;
     int silent[8];
 
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     for (size_t i = 0; i < 8; i++) {
         silent[i] = connect_now();
@@ -387,7 +379,6 @@ START_TEST(test_silent_clients_are_closed)
         close(silent[i]);
     }
     close_one(rnic);
-    kal_put(kal);
 }
 END_TEST
 
@@ -421,7 +412,7 @@ START_TEST(test_a_child_holds_nothing_of_it)
     int status;
     pid_t child;
 
-    kal = fixture_get();
+    fixture_get();
     rnic = open_one();
     ck_assert(holds_a_listener());
     kal_fork_prepare();
@@ -435,7 +426,6 @@ START_TEST(test_a_child_holds_nothing_of_it)
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     ck_assert(says(ask(ASK), "\"process\":{"));
     close_one(rnic);
-    kal_put(kal);
 }
 END_TEST
 
@@ -447,7 +437,7 @@ START_TEST(test_a_program_that_closes_its_descriptors)
     int own[64];
 
     for (int asked = 0; asked < 2; asked++) {
-        kal = fixture_get();
+        fixture_get();
         before = tc_fds();
         rnic = open_one();
         for (int fd = 3; fd < 256; fd++) {
@@ -471,7 +461,7 @@ START_TEST(test_a_program_that_closes_its_descriptors)
         for (unsigned i = 0; i < 64; i++)
             ck_assert_int_eq(close(own[i]), 0);
         ck_assert_ptr_null(tc_fds_differ(&before));
-        kal_put(kal);
+        fixture_put();
     }
 }
 END_TEST
@@ -484,7 +474,7 @@ START_TEST(test_a_program_that_ends_leaves_no_socket)
 
     if (!child) {
         monitor_name(getpid(), name);
-        kal = fixture_get();
+        fixture_get();
         open_one();
         exit(!says(ask(ASK), "\"process\":{"));
     }
@@ -501,12 +491,13 @@ int main(void)
 {
     Suite *suite = suite_create("kal/state");
 
-    tc_add_tests(
-        tc_case(suite, "state", setup, NULL), test_it_is_there_from_the_first_interface_to_the_last,
-        test_accounts_quotas_and_the_log, test_the_rules_in_effect, test_pins_are_shown,
-        test_monitor_no_shows_nothing, test_without_a_place_the_interface_opens,
-        test_requests_that_cannot_be_read, test_bad_clients_harm_nobody,
-        test_silent_clients_are_closed, test_a_child_holds_nothing_of_it,
-        test_a_program_that_closes_its_descriptors, test_a_program_that_ends_leaves_no_socket);
+    tc_add_tests(tc_case(suite, "state", setup, fixture_put),
+                 test_it_is_there_from_the_first_interface_to_the_last,
+                 test_accounts_quotas_and_the_log, test_the_rules_in_effect, test_pins_are_shown,
+                 test_monitor_no_shows_nothing, test_without_a_place_the_interface_opens,
+                 test_requests_that_cannot_be_read, test_bad_clients_harm_nobody,
+                 test_silent_clients_are_closed, test_a_child_holds_nothing_of_it,
+                 test_a_program_that_closes_its_descriptors,
+                 test_a_program_that_ends_leaves_no_socket);
     return tc_main(suite);
 }
