@@ -78,6 +78,14 @@ static inline void tx_note_pass(struct cq *cq, const struct lane *lane)
     else
         atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
 }
+/* A hint: nobody waits on a CQ of the QP, and somebody polls one. */
+static inline bool qp_consumer_polls(const struct qp *qp)
+{
+    unsigned int send = atomic_load_explicit(&qp->send_cq->consumer, memory_order_relaxed);
+    unsigned int receive = atomic_load_explicit(&qp->recv_cq->consumer, memory_order_relaxed);
+
+    return send <= CONSUMER_POLLS && receive <= CONSUMER_POLLS && (send | receive);
+}
 /*
  * If several threads poll CQs of one lane, each does the work of its own connections: they share
  * fewer cache lines, and one thread's polls do not send in parts what another coalesces. A QP is

@@ -59,6 +59,7 @@ static void show_way(struct local_qp *qp, enum local_way way)
 
     if (atomic_load_explicit(&qp->way, memory_order_relaxed) != names[way])
         atomic_store_explicit(&qp->way, names[way], memory_order_relaxed);
+    atomic_store_explicit(&qp->by_kernel, way == LOCAL_WAY_VM, memory_order_relaxed);
 }
 
 /* The first request that could: which way leads to the peer? */
@@ -90,6 +91,7 @@ void local_forget_target(struct local_qp *qp)
         local_target_put(local_rnic(qp->core->rnic), qp->target);
     qp->target = NULL;
     atomic_store_explicit(&qp->way, NULL, memory_order_relaxed);
+    atomic_store_explicit(&qp->by_kernel, false, memory_order_relaxed);
 }
 
 bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
@@ -150,6 +152,15 @@ static bool is_alive(struct local_qp *qp)
     return true;
 }
 
+/* A page of either side that is not there is the peer's to find. Anything else stays so. */
+static void note_refusal(struct local_qp *qp, ssize_t done)
+{
+    if (done >= 0 || errno == EFAULT)
+        return;
+    qp->way_why = "the system refuses it by now";
+    local_forget_target(qp);
+}
+
 static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct iovec *here,
                       int count, uint64_t address, uint32_t octets)
 {
@@ -162,11 +173,7 @@ static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct i
         write ? process_vm_writev(pid, here, (unsigned long)count, there, (unsigned long)parts, 0)
               : process_vm_readv(pid, here, (unsigned long)count, there, (unsigned long)parts, 0);
 
-    /* A page of either side that is not there is the peer's to find. Anything else stays so. */
-    if (done < 0 && errno != EFAULT) {
-        qp->way_why = "the system refuses it by now";
-        local_forget_target(qp);
-    }
+    note_refusal(qp, done);
     return done == (ssize_t)octets;
 }
 
@@ -328,6 +335,101 @@ enum local_direct local_execute_directly(struct local_qp *qp, struct wqe *wqe)
     qp->placed_directly = 0;
     count_direct(qp, wqe);
     return LOCAL_DIRECT_DONE;
+}
+
+/* --- several short Writes by one system call --- */
+
+#define TOGETHER    64u
+#define SHORT_WRITE 1024u /* octets of one at most */
+
+struct together {
+    uint32_t writes;
+    size_t parts; /* of `there` */
+    struct iovec here[TOGETHER], there[2 * TOGETHER];
+};
+
+static bool is_short_write(const struct wqe *wqe)
+{
+    return wqe->opcode == RI_WR_RDMA_WRITE && wqe->num_sge == 1 && wqe->length - 1 < SHORT_WRITE &&
+           !(wqe->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE));
+}
+
+/* One part behind another, within a page, is one with it: see local_parts(). */
+static bool extends(const struct iovec *last, const struct iovec *part)
+{
+    const uintptr_t page = 4096, begin = (uintptr_t)last->iov_base;
+    const uintptr_t end = begin + last->iov_len;
+
+    return LOCAL_STORES_IN_ORDER && end == (uintptr_t)part->iov_base &&
+           begin / page == (end + part->iov_len - 1) / page;
+}
+
+static void add_part(struct together *all, const struct iovec *part)
+{
+    struct iovec *last = all->parts ? &all->there[all->parts - 1] : NULL;
+
+    if (last && extends(last, part))
+        last->iov_len += part->iov_len;
+    else
+        all->there[all->parts++] = *part;
+}
+
+/* False: it is not to be among them. With a claim. */
+static bool add_write(struct local_qp *qp, const struct wqe *wqe, struct together *all)
+{
+    const uint32_t octets = (uint32_t)wqe->length;
+    struct directory_memory memory;
+    struct iovec parts[2];
+    uint8_t *here;
+    int count;
+
+    if (!is_short_write(wqe) || !find_element(qp, wqe, &wqe->sges[0], 0, octets, &here) ||
+        !find_remote(qp, wqe, octets, &memory) ||
+        (qp->target->maps && local_mapped_at(qp, &memory, octets)))
+        return false;
+    count = local_parts(memory.address, octets, true, LOCAL_STORES_IN_ORDER, parts);
+    for (int i = 0; i < count; i++)
+        add_part(all, &parts[i]);
+    all->here[all->writes++] = (struct iovec){ here, octets };
+    return true;
+}
+
+/* How many of them are placed: the kernel takes one behind the other. */
+static uint32_t write_together(struct local_qp *qp, const struct together *all)
+{
+    ssize_t left = process_vm_writev(qp->target->process->pid, all->here, all->writes, all->there,
+                                     all->parts, 0);
+    uint32_t placed = 0;
+
+    note_refusal(qp, left);
+    while (placed < all->writes && left >= (ssize_t)all->here[placed].iov_len)
+        left -= (ssize_t)all->here[placed++].iov_len;
+    return placed;
+}
+
+uint32_t local_execute_together(struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+    const uint32_t next = atomic_load_explicit(&sq->next, memory_order_relaxed);
+    const uint32_t posted = atomic_load_explicit(&sq->posted, memory_order_acquire);
+    struct together all;
+    uint32_t placed = 0;
+
+    tx_assert_inside(qp->core);
+    all.writes = 0; /* the vectors are not filled before they are used */
+    all.parts = 0;
+    if (posted - next < 2 || qp->placed_directly || qp->target->way != LOCAL_WAY_VM)
+        return 0;
+    claim(qp);
+    while (all.writes < TOGETHER && next + all.writes != posted &&
+           add_write(qp, wq_slot(sq, next + all.writes), &all))
+        ;
+    if (all.writes > 1 && is_alive(qp))
+        placed = write_together(qp, &all);
+    unclaim(qp);
+    for (uint32_t i = 0; i < placed; i++)
+        count_direct(qp, wq_slot(sq, next + i));
+    return placed;
 }
 
 /* --- the peer in this end's memory --- */

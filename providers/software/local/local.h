@@ -77,11 +77,17 @@ struct local_qp {
     /* Static text: the way of the last request that was executed here. NULL: ring. Any thread reads
      * it. */
     _Atomic(const char *) way;
+    /* The same in short: the last own Write or Read took a system call. Any thread reads it. */
+    atomic_bool by_kernel;
     uint32_t claims;
     uint64_t looked_at; /* time, in ns */
     /* Of the request at sq.next: octets that are placed; it is left to the peer. */
     uint64_t placed_directly;
     bool refused_directly;
+
+    /* --- short Writes that wait for others: under sq.posting (gather.c) --- */
+    uint32_t gathered; /* since the QP was put on the lane's list */
+    uint32_t left_at;  /* lane_polls() when one left at once */
 
     /* --- what the peer has said of them: under rx --- */
     uint32_t executed;      /* of `given` */
@@ -200,12 +206,20 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon);
 
 /* --- publish.c --- */
 
-/* wire.post_send. */
-enum ri_status local_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
+/* The request at `index` is a short Send, and nothing is before it: it is published. False: nothing
+ * has changed, and local_publish() finds out why. Inside tx. */
+bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index);
 /* wire.send. Inside tx. */
 void local_publish(struct qp *base);
 /* The request fails by an error of this side: the connection ends. Returns false. */
 bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
+
+/* --- gather.c --- */
+
+/* wire.post_send. */
+enum ri_status local_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
+/* Writes that waited do so no more: tx runs next. No lock held. */
+void local_leave_together(struct local_qp *qp);
 
 /* --- direct.c: inside tx, but the last one --- */
 
@@ -218,6 +232,9 @@ enum local_direct {
 bool local_may_execute(struct local_qp *qp, const struct wqe *wqe);
 /* It is not marked as finished. */
 enum local_direct local_execute_directly(struct local_qp *qp, struct wqe *wqe);
+/* Short Writes from sq.next on, by one system call: as local_execute_directly(). Returns how many
+ * are executed; 0: fewer than two can be. */
+uint32_t local_execute_together(struct local_qp *qp);
 void local_forget_target(struct local_qp *qp);
 /* What the peer may do by itself in this end's memory, by the QP's attributes; nothing more. The
  * second one: any thread that keeps the memory. */

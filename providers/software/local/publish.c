@@ -5,8 +5,6 @@
  */
 #include "memory.h"
 
-#include "providers/software/core/post.h"
-
 /* Of a visit: octets that are published, pieces that are executed directly. What is left is the
  * lane's. */
 #define AT_ONCE        (4u * LOCAL_REQUESTS)
@@ -257,6 +255,22 @@ static enum step execute_directly(struct local_qp *qp, struct wqe *wqe, uint32_t
     return STEP_ON;
 }
 
+/* Several at once. False: one at a time. */
+static bool execute_together(struct local_qp *qp, uint32_t *pieces)
+{
+    struct wq *sq = &qp->core->sq;
+    const uint32_t count = local_execute_together(qp);
+
+    ++*pieces;
+    for (uint32_t i = 0; i < count; i++) {
+        struct wqe *wqe = wq_slot(sq, atomic_load_explicit(&sq->next, memory_order_relaxed));
+
+        wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
+        advance(qp);
+    }
+    return count;
+}
+
 static enum step publish_next(struct local_qp *qp, uint32_t *pieces)
 {
     uint32_t index = atomic_load_explicit(&qp->core->sq.next, memory_order_relaxed);
@@ -266,7 +280,8 @@ static enum step publish_next(struct local_qp *qp, uint32_t *pieces)
         return STEP_WAIT;
     if (wqe_is_local(wqe))
         return execute_own(qp, wqe);
-    if (!qp->begun && local_may_execute(qp, wqe) && execute_directly(qp, wqe, pieces) == STEP_ON)
+    if (!qp->begun && local_may_execute(qp, wqe) &&
+        (execute_together(qp, pieces) || execute_directly(qp, wqe, pieces) == STEP_ON))
         return STEP_ON;
     return wqe_is_answered(wqe) ? publish_answered(qp, wqe) : publish_message(qp, wqe);
 }
@@ -310,10 +325,10 @@ static inline bool is_next(const struct qp *base, const struct local_qp *qp, uin
            likely(!qp->begun) && likely(!base->rnic->options.guard);
 }
 
-/* publish_piece() for a Send that is one. False: nothing has changed, and local_publish() finds out
- * why. */
-static inline bool publish_single(struct local_qp *qp, const struct wqe *wqe)
+/* publish_piece() for a Send that is one. */
+bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index)
 {
+    struct local_qp *qp = local_qp(base);
     struct ring_header header = { .kind = RING_REQUEST,
                                   .opcode = RI_WR_SEND,
                                   .flags = wqe->flags & RI_WR_SOLICITED ? RING_SOLICITED : 0,
@@ -321,8 +336,9 @@ static inline bool publish_single(struct local_qp *qp, const struct wqe *wqe)
                                   .length = (uint32_t)wqe->length };
     uint8_t *memory, *place;
 
-    tx_assert_inside(qp->core);
-    if (unlikely(!find_payload(qp, &wqe->sges[0], 0, header.piece, &memory)))
+    tx_assert_inside(base);
+    if (!is_next(base, qp, index) ||
+        unlikely(!find_payload(qp, &wqe->sges[0], 0, header.piece, &memory)))
         return false;
     place = ring_reserve(&qp->put, header.piece);
     if (unlikely(!place))
@@ -334,35 +350,4 @@ static inline bool publish_single(struct local_qp *qp, const struct wqe *wqe)
     ring_publish(&qp->put, &header);
     local_wake_peer(qp);
     return true;
-}
-
-/* Posted, and published if nothing is before it. Under no lock. False: it is not posted. */
-static bool post_single(struct qp *base, const struct ri_send_wr *wr)
-{
-    struct local_qp *qp = local_qp(base);
-    struct wqe *wqe = NULL;
-    uint32_t index;
-
-    if (unlikely(!spinlock_try_blind(&base->sq.posting)))
-        return false;
-    index = atomic_load_explicit(&base->sq.posted, memory_order_relaxed);
-    if (likely(qp_state(base) != RI_QPS_IDLE))
-        wqe = post_plain(base, wr, wr->sg_list->length, index, 0);
-    spinlock_unlock(&base->sq.posting);
-    if (unlikely(!wqe))
-        return false;
-    if (likely(tx_begin(base)) &&
-        !(is_next(base, qp, index) && publish_single(qp, wqe) && tx_end(base)))
-        tx_go_on(base);
-    return true;
-}
-
-enum ri_status local_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-
-    if (!post_is_short(wr) || wr->opcode != RI_WR_SEND || !post_single(qp, wr))
-        return wire_post_send(base, wr, bad);
-    qp_deliver(qp);
-    return RI_OK;
 }

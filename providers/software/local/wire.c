@@ -5,8 +5,6 @@
 #include "local.h"
 #include "wire_local.h"
 
-#include "providers/software/core/post.h"
-
 #include "base/entropy.h"
 
 #include <stdlib.h>
@@ -64,6 +62,7 @@ static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
 /* A poll leaves to the pass what places octets. */
 static void visit(struct qp *base)
 {
+    local_leave_together(local_qp(base));
     if (lane_inside(base->lane))
         local_look(local_qp(base), VISIT_BUDGET, false);
     else
@@ -74,7 +73,8 @@ static void visit(struct qp *base)
 
 static void send_waiting(struct qp *base)
 {
-    tx_run(base); /* no post waits to leave together */
+    local_leave_together(local_qp(base));
+    tx_run(base);
 }
 
 /* Messages wait for it, or there is an SRQ and they may. */
@@ -193,6 +193,9 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->target = NULL;
     qp->place_hint = (struct directory_hint){ .stag = 0 };
     atomic_store(&qp->way, NULL);
+    atomic_store(&qp->by_kernel, false);
+    qp->gathered = 0;
+    qp->left_at = lane_polls(base->lane) - 1;
     qp->way_why = "no Write or Read was posted yet";
     qp->claims = 0;
     qp->looked_at = 0;

@@ -47,14 +47,6 @@
 #define ALONE_MOST  256u
 #define WORTH_IT    8u
 
-static bool consumer_polls(const struct iwarp_qp *qp)
-{
-    unsigned int send = atomic_load_explicit(&qp->core.send_cq->consumer, memory_order_relaxed);
-    unsigned int receive = atomic_load_explicit(&qp->core.recv_cq->consumer, memory_order_relaxed);
-
-    return send <= CONSUMER_POLLS && receive <= CONSUMER_POLLS && (send | receive);
-}
-
 /* A consumer that always finds completions makes no pass, so the sleeper stays where it is, and the
  * lane armed. Woken once, it leaves the lane to such a consumer. If it is soon asleep again it is
  * woken more rarely. */
@@ -131,8 +123,8 @@ enum coalesce tx_coalesce_slowly(struct iwarp_qp *qp, const struct coalesce_post
     }
     if (qp->coalesce.active)
         return count(qp, post) ? COALESCE_NOT : COALESCED;
-    if ((post->asked ||
-         ((qp->coalesce.streams || qp->coalesce.sent_at == polls) && consumer_polls(qp))) &&
+    if ((post->asked || ((qp->coalesce.streams || qp->coalesce.sent_at == polls) &&
+                         qp_consumer_polls(&qp->core))) &&
         !wakes_for_little(qp, post))
         return begin(qp, post);
     qp->coalesce.streams = false;
