@@ -161,12 +161,65 @@ START_TEST(a_request_that_fails_is_told_by_its_completion)
 }
 END_TEST
 
+/* ---- attempts ---- */
+
+static struct fake_id *asking(void)
+{
+    struct fake_id *id = fake_ids();
+
+    return id && !id->listening ? id : NULL;
+}
+
+static void connect_to_nobody(void)
+{
+    resolve(client);
+    ck_assert_int_eq(rdma_connect(client, NULL), 0);
+    ck_assert(tc_until((peer = asking()) != NULL, WAIT_MS));
+    fake_cm_device(peer, "fake0");
+    fake_cm(peer, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    fake_cm(peer, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    ck_assert(tc_until(peer->calls[FAKE_CONNECT] == 1, WAIT_MS));
+}
+
+static const struct failure {
+    enum rdma_cm_event_type type;
+    int status;
+    const char *text;
+} failures[] = {
+    { RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, "no answer in time" },
+    { RDMA_CM_EVENT_CONNECT_ERROR, -EHOSTUNREACH, "it cannot be reached" },
+    { RDMA_CM_EVENT_REJECTED, 3, "resources are missing" },
+};
+
+/* The adapter tells a number; librdmacm says what that is, and of whom. */
+START_TEST(an_attempt_that_fails_is_explained_once)
+{
+    const struct failure *failure = &failures[_i];
+    char line[128];
+
+    plug_adapter();
+    set_up();
+    log_capture();
+    connect_to_nobody();
+    fake_cm(peer, failure->type, failure->status, NULL);
+    ck_assert_int_eq(tc_wait_fd(channels[1]->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+    snprintf(line, sizeof(line), ": no connection to 127.0.0.1:%u: %s\n",
+             ntohs(rdma_get_src_port(listener)), failure->text);
+    log_await(line);
+    ck_assert_uint_eq(count(log_so_far(), ": no connection "), 1);
+    forget(client);
+    client = NULL;
+    tear_down();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reasons of an adapter in the log");
     TCase *tc = tc_case(suite, "connections", NULL, NULL);
 
     tc_add_rows(tc, an_error_of_the_queue_pair_is_explained_once, rows);
+    tc_add_rows(tc, an_attempt_that_fails_is_explained_once, failures);
     tcase_add_test(tc, a_request_that_fails_is_told_by_its_completion);
     return tc_main(suite);
 }

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char octets[64], sent[64];
@@ -55,6 +56,25 @@ START_TEST(a_send_without_a_receive_is_explained_on_both_sides)
     expect_line("warning", "a Send came and no receive is posted, Terminate 0x1202",
                 "ital-run --as roce");
     expect_line("warning", port, "ital-run --as roce");
+}
+END_TEST
+
+/* As RoCE a Send waits for a receive, rnr_retry times. */
+START_TEST(a_send_whose_retries_are_spent_is_explained)
+{
+    struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 1 };
+    struct rdma_cm_id *server;
+
+    log_capture();
+    resolve(client);
+    ck_assert_int_eq(rdma_connect(client, &param), 0);
+    server = take_request();
+    send_octets(client, 8);
+    end_both(server);
+    expect_line("warning", "within the agreed retries (rnr_retry), Terminate 0x1202",
+                "post receives sooner, or raise rnr_retry and min_rnr_timer");
+    expect_line("warning", "the peer reports", "post receives sooner, or raise rnr_retry");
+    ck_assert_ptr_null(strstr(log_so_far(), "ital-run --as roce")); /* that is so already */
 }
 END_TEST
 
@@ -185,6 +205,12 @@ START_TEST(an_end_that_the_program_asks_for_is_no_warning)
 }
 END_TEST
 
+static void set_up_roce(void)
+{
+    ck_assert_int_eq(setenv("ITAL_VERBS_AS", "roce", 1), 0);
+    set_up();
+}
+
 int main(void)
 {
     Suite *suite = suite_create("reasons in the log");
@@ -194,5 +220,7 @@ int main(void)
                  a_refused_write_is_explained, a_message_that_is_too_long_is_explained,
                  a_completion_queue_that_overruns_is_explained, one_cause_is_one_line_a_second);
     tcase_add_loop_test(tc, an_end_that_the_program_asks_for_is_no_warning, 0, 2);
+    tc = tc_case(suite, "as RoCE", set_up_roce, tear_down);
+    tcase_add_test(tc, a_send_whose_retries_are_spent_is_explained);
     return tc_main(suite);
 }

@@ -3,6 +3,7 @@
  * rsockets: how connections end, what is refused, forks, and peers that do not keep to the
  * protocol.
  */
+#include "log_lines.h"
 #include "rsockets_pair.h"
 #include "verbs/rsockets/wire.h"
 
@@ -286,6 +287,33 @@ START_TEST(an_accept_that_fails_rejects_its_request)
 }
 END_TEST
 
+/* The listener takes requests in calls on it alone. */
+static bool is_over(int fd)
+{
+    struct pollfd fds[] = { { .fd = listener }, { .fd = fd, .events = POLLOUT } };
+
+    return rpoll(fds, 2, 0) > 0 && fds[1].revents;
+}
+
+START_TEST(a_backlog_that_is_full_is_explained)
+{
+    int waits, refused;
+
+    log_capture();
+    listener = new_listener(1);
+    waits = begin_connect();
+    await(listener, POLLIN);
+    refused = begin_connect();
+    ck_assert(tc_until(is_over(refused), WAIT_MS));
+    ck_assert_int_eq(error_of(refused), ECONNREFUSED);
+    ck_assert_ptr_nonnull(strstr(log_await("a connect request is rejected: 1 wait already, "),
+                                 "as many as the backlog of rlisten; accept faster, or give more"));
+    ck_assert_int_eq(rclose(refused), 0);
+    ck_assert_int_eq(rclose(waits), 0);
+    ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* ---- peers that are none ---- */
 
 static struct rdma_cm_id *new_stranger(void)
@@ -490,8 +518,11 @@ START_TEST(a_peer_that_is_killed_is_noticed)
     server = raccept(listener, NULL, NULL);
     ck_assert_int_ge(server, 0);
     expect(server, "here", 4);
+    log_capture();
     ck_assert_int_eq(kill(peer, SIGKILL), 0);
     fails(rrecv(server, &octet, 1, 0), ECONNRESET);
+    ck_assert_ptr_nonnull(
+        strstr(log_await("ended: "), "look whether the peer has ended, and at its log"));
     ck_assert_int_eq(waitpid(peer, NULL, 0), peer);
     ck_assert_int_eq(rclose(server), 0);
     ck_assert_int_eq(rclose(listener), 0);
@@ -513,6 +544,6 @@ int main(void)
                  a_poll_in_the_child_takes_no_wake_up_of_the_parent,
                  an_accept_that_fails_rejects_its_request, a_stranger_is_rejected,
                  a_peer_that_breaks_the_protocol_is_cut_off, a_close_reads_behind_the_ring);
-    tc_add_tests(alone, a_peer_that_is_killed_is_noticed);
+    tc_add_tests(alone, a_peer_that_is_killed_is_noticed, a_backlog_that_is_full_is_explained);
     return tc_main(suite);
 }
