@@ -3,7 +3,7 @@
  * The device softroce: RoCEv2 in the process, QPs connected by numbers. What its files share.
  *
  * It joins roce/rc (packets of a QP) to roce/net (sockets) as the wire of an RNIC of the core. One
- * lane receives what is for the process's slot, on each address in use.
+ * lane receives what is for the RNIC's slot, on each address in use.
  *
  * Locks: `lock` guards addresses and GIDs, and is held by control verbs alone; net's lock and the
  * lane's are taken inside it. Nothing on the data path takes it. A place of `table` is written

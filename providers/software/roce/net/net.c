@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct net *nets; /* under lock */
+static struct net_process *processes; /* of this one: one for each UDP port; under lock */
 
 void net_lock(void)
 {
@@ -27,12 +27,12 @@ static int install_error;
 
 static void in_child(void)
 {
-    for (struct net *net = nets; net; net = net->next) {
-        share_forked(net->share);
-        net->share = NULL;
-        net->dead = true;
+    for (struct net_process *at = processes; at; at = at->next) {
+        share_forked(at->share);
+        at->share = NULL;
+        at->dead = true;
     }
-    nets = NULL;
+    processes = NULL;
     net_unlock();
 }
 
@@ -43,20 +43,21 @@ static void install(void)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static enum ri_status make_slots(struct net *net, struct net_why *why)
+static enum ri_status make_slots(struct net_process *process, const struct net_options *options,
+                                 struct net_why *why)
 {
-    uint32_t count = net->options.slots ? net->options.slots : NET_SLOTS_DEFAULT;
+    uint32_t count = options->slots ? options->slots : NET_SLOTS_DEFAULT;
 
-    return slots_make(net->udp_port, count, &net->slots, why);
+    return slots_make(process->udp_port, count, &process->slots, why);
 }
 
-static enum ri_status take_slots(struct net *net, const struct share_fds *found,
+static enum ri_status take_slots(struct net_process *process, const struct share_fds *found,
                                  struct net_why *why)
 {
     enum ri_status status;
 
     if (found->count == 1) {
-        status = slots_take(found->fd[0], net->udp_port, found->slots, &net->slots, why);
+        status = slots_take(found->fd[0], process->udp_port, found->slots, &process->slots, why);
         if (status != RI_OK)
             close(found->fd[0]);
         return status;
@@ -69,39 +70,40 @@ static enum ri_status take_slots(struct net *net, const struct share_fds *found,
 
 static const struct share_key table_key;
 
-static enum ri_status get_slots(struct net *net, struct net_why *why)
+static enum ri_status get_slots(struct net_process *process, const struct net_options *options,
+                                struct net_why *why)
 {
     struct share_fds found;
     enum ri_status status;
 
-    switch (share_ask(net->share, &table_key, &found, why)) {
-    case SHARE_FOUND: status = take_slots(net, &found, why); break;
-    case SHARE_NONE: status = make_slots(net, why); break;
+    switch (share_ask(process->share, &table_key, &found, why)) {
+    case SHARE_FOUND: status = take_slots(process, &found, why); break;
+    case SHARE_NONE: status = make_slots(process, options, why); break;
     case SHARE_SILENT: return RI_ERR_TIMED_OUT;
     default: return RI_ERR_NO_RESOURCES;
     }
     if (status != RI_OK)
         return status;
-    if (share_offer(net->share, &table_key, slots_fd(net->slots), 1,
-                    (uint16_t)slots_count(net->slots)))
-        return slots_claim(net->slots, why);
+    if (share_offer(process->share, &table_key, slots_fd(process->slots), 1,
+                    (uint16_t)slots_count(process->slots)))
+        return RI_OK;
     net_say(why, "no memory");
     return RI_ERR_NO_RESOURCES;
 }
 
-static void free_net(struct net *net)
+static void free_process(struct net_process *process)
 {
-    if (net->share)
-        share_close(net->share);
-    if (net->slots)
-        slots_close(net->slots);
-    free(net);
+    if (process->share)
+        share_close(process->share);
+    if (process->slots)
+        slots_close(process->slots);
+    free(process);
 }
 
-static enum ri_status make_net(const struct net_options *options, uint16_t udp_port,
-                               struct net **net, struct net_why *why)
+static enum ri_status make_process(const struct net_options *options, uint16_t udp_port,
+                                   struct net_process **process, struct net_why *why)
 {
-    struct net *made = calloc(1, sizeof(*made));
+    struct net_process *made = calloc(1, sizeof(*made));
     enum ri_status status;
 
     if (!made) {
@@ -109,17 +111,16 @@ static enum ri_status make_net(const struct net_options *options, uint16_t udp_p
         return RI_ERR_NO_RESOURCES;
     }
     made->udp_port = udp_port;
-    made->options = *options;
     status = share_open(udp_port, &made->share, why);
     if (status == RI_OK)
-        status = get_slots(made, why);
+        status = get_slots(made, options, why);
     if (status != RI_OK) {
-        free_net(made);
+        free_process(made);
         return status;
     }
-    made->next = nets;
-    nets = made;
-    *net = made;
+    made->next = processes;
+    processes = made;
+    *process = made;
     return RI_OK;
 }
 
@@ -130,27 +131,58 @@ static bool are_valid(const struct net_options *options)
     return !slots || (slots >= NET_SLOTS_MIN && slots <= NET_SLOTS_MAX && !(slots & (slots - 1)));
 }
 
-static enum ri_status find_or_make(const struct net_options *options, struct net **net,
+static enum ri_status find_or_make(const struct net_options *options, struct net_process **process,
                                    struct net_why *why)
 {
     uint16_t udp_port = options->udp_port ? options->udp_port : GID_UDP_PORT;
     enum ri_status status = RI_OK;
-    struct net *found = nets;
+    struct net_process *found = processes;
 
     while (found && found->udp_port != udp_port)
         found = found->next;
     if (!found)
-        status = make_net(options, udp_port, &found, why);
+        status = make_process(options, udp_port, &found, why);
     if (status == RI_OK) {
         found->users++;
-        *net = found;
+        *process = found;
     }
+    return status;
+}
+
+static void unlink_process(const struct net_process *process)
+{
+    for (struct net_process **at = &processes; *at; at = &(*at)->next)
+        if (*at == process) {
+            *at = process->next;
+            return;
+        }
+}
+
+static void leave(struct net_process *process)
+{
+    if (--process->users)
+        return;
+    unlink_process(process);
+    free_process(process);
+}
+
+/* Under lock. */
+static enum ri_status join(struct net *net, struct net_why *why)
+{
+    enum ri_status status = find_or_make(&net->options, &net->process, why);
+
+    if (status != RI_OK)
+        return status;
+    status = slots_claim(net->process->slots, &net->slot, why);
+    if (status != RI_OK)
+        leave(net->process);
     return status;
 }
 
 enum ri_status net_open(const struct net_options *options, struct net **net, struct net_why *why)
 {
     enum ri_status status;
+    struct net *made;
 
     if (!are_valid(options)) {
         net_say(why, "the number of slots has to be a power of two from %u to %u", NET_SLOTS_MIN,
@@ -162,47 +194,47 @@ enum ri_status net_open(const struct net_options *options, struct net **net, str
         net_say(why, "no memory for the fork handler");
         return RI_ERR_NO_RESOURCES;
     }
+    made = calloc(1, sizeof(*made));
+    if (!made) {
+        net_say(why, "no memory");
+        return RI_ERR_NO_RESOURCES;
+    }
+    made->options = *options;
     net_lock();
-    status = find_or_make(options, net, why);
+    status = join(made, why);
     net_unlock();
+    if (status == RI_OK)
+        *net = made;
+    else
+        free(made);
     return status;
-}
-
-static void unlink_net(const struct net *net)
-{
-    for (struct net **at = &nets; *at; at = &(*at)->next)
-        if (*at == net) {
-            *at = net->next;
-            return;
-        }
 }
 
 void net_close(struct net *net)
 {
     net_lock();
-    if (!--net->users) {
-        contract(!net->ports);
-        unlink_net(net);
-        free_net(net);
-    }
+    contract(!net->ports);
+    slots_unclaim(net->process->slots, net->slot);
+    leave(net->process);
     net_unlock();
+    free(net);
 }
 
 /* ---- of an open one -------------------------------------------------------------------------- */
 
 uint32_t net_slot(const struct net *net)
 {
-    return slots_mine(net->slots);
+    return slots_mine(net->slot);
 }
 
 uint32_t net_slots(const struct net *net)
 {
-    return slots_count(net->slots);
+    return slots_count(net->process->slots);
 }
 
 int net_share_fd(const struct net *net)
 {
-    return net->dead ? -1 : share_fd(net->share);
+    return net->process->dead ? -1 : share_fd(net->process->share);
 }
 
 /* Who has the lock may be asking others, and serves meanwhile; or answers soon: the descriptor
@@ -211,8 +243,8 @@ void net_serve(struct net *net)
 {
     if (pthread_mutex_trylock(&lock))
         return;
-    if (!net->dead)
-        share_serve(net->share);
+    if (!net->process->dead)
+        share_serve(net->process->share);
     net_unlock();
 }
 
@@ -221,8 +253,8 @@ uint32_t net_qpn_take(struct net *net)
     uint32_t qpn = 0;
 
     net_lock();
-    if (!net->dead)
-        qpn = slots_qpn_take(net->slots);
+    if (!net->process->dead)
+        qpn = slots_qpn_take(net->process->slots, net->slot);
     net_unlock();
     return qpn;
 }
@@ -230,7 +262,7 @@ uint32_t net_qpn_take(struct net *net)
 void net_qpn_release(struct net *net, uint32_t qpn)
 {
     net_lock();
-    if (!net->dead)
-        slots_qpn_release(net->slots, qpn);
+    if (!net->process->dead)
+        slots_qpn_release(net->process->slots, net->slot, qpn);
     net_unlock();
 }

@@ -3,7 +3,7 @@
  * Sockets of the wire RoCEv2: slots, queue pair numbers, packets in and out, addresses. No other
  * folder of the wire calls a socket.
  *
- *     net_open(&options, &net, &why);                     once for each process and UDP port
+ *     net_open(&options, &net, &why);                     a slot: for each RNIC
  *     net_port_open(net, gid, scope, &port, &why);        for each address in use
  *     tx = net_tx_new(port, 256); rx = net_rx_new(8, true);
  *     net_path_init(&path, port, &to);                    for each address handle
@@ -12,11 +12,11 @@
  *
  * Slots. All processes of one user share an address. Its UDP port is bound by options.slots + 1
  * sockets in order (group.h). A filter in the kernel picks the socket by the low bits of the
- * destination QPN, the slot (steer.h). So each process has one slot, and a QPN or a communication
- * ID belongs to the process whose slot its low bits are. The last socket, NET_GSI, takes what is
- * for QP 1 and names no communication ID of a receiver; all processes hold it and whoever is awake
- * reads it. A process that starts later gets all descriptors from any other that lives; how it
- * finds one is in share.h. What is sent to a slot that nobody has is dropped by the kernel.
+ * destination QPN, the slot (steer.h). So each RNIC of a process has a slot, and a QPN or a
+ * communication ID belongs to the RNIC whose slot its low bits are. The last socket, NET_GSI, takes
+ * what is for QP 1 and names no communication ID of a receiver; all processes hold it and whoever
+ * is awake reads it. A process that starts later gets all descriptors from any other that lives;
+ * how it finds one is in share.h. What is sent to a slot that nobody has is dropped by the kernel.
  *
  * Threads. net_open() to net_port_close(), QPNs and net_serve(): any thread; one lock of the
  * process; not on the data path; net_open() and net_port_open() may block, up to some seconds if
@@ -63,23 +63,23 @@ struct net_options {
     enum net_switch gro;     /* UDP_GRO */
 };
 
-struct net; /* of this process */
+struct net; /* a slot of this process */
 
 /*
  * RI_ERR_INVALID_ARGUMENT: the options. RI_ERR_LIMIT: all slots are taken. RI_ERR_PERMISSION:
  * another user has the names that processes find each other by. RI_ERR_TIMED_OUT: a process that
- * has the slots does not answer. RI_ERR_NO_RESOURCES. *why is set unless RI_OK. A second call
- * for the same UDP port gets the same object; the first one's options count.
+ * has the slots does not answer. RI_ERR_NO_RESOURCES. *why is set unless RI_OK. Each call gets
+ * a slot of its own; of `slots` the first process's counts.
  */
 enum ri_status net_open(const struct net_options *options, struct net **net, struct net_why *why);
-/* All its ports are closed. The slot is free once the last user has closed it. */
+/* All its ports are closed. The slot is free then. */
 void net_close(struct net *net);
 
 uint32_t net_slot(const struct net *net);
 uint32_t net_slots(const struct net *net);
 
 /* Readable: another process asks. Then net_serve(), which does not block, and should not be late:
- * a process that starts waits for it. Watched for reading in one lane. */
+ * a process that starts waits for it. All nets of a process have the same. */
 int net_share_fd(const struct net *net);
 void net_serve(struct net *net);
 
@@ -112,7 +112,7 @@ enum ri_status net_port_open(struct net *net, const uint8_t gid[static GID_LEN],
 void net_port_close(struct net_port *port);
 
 enum net_queue {
-    NET_DATA, /* this process's slot */
+    NET_DATA, /* this net's slot */
     NET_GSI,  /* all processes': watch it with EPOLLEXCLUSIVE */
 };
 #define NET_QUEUES 2u

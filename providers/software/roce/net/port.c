@@ -17,59 +17,136 @@
 
 /* ---- its sockets ----------------------------------------------------------------------------- */
 
-static void close_sockets(struct net_port *port)
+static void close_sockets(struct net_group *group)
 {
-    while (port->count)
-        close(port->fds[--port->count]);
+    while (group->count)
+        close(group->fds[--group->count]);
 }
 
-static enum ri_status take_sockets(struct net_port *port, const struct share_fds *found,
-                                   struct net_why *why)
+static enum ri_status take_sockets(const struct net_process *process, struct net_group *group,
+                                   const struct share_fds *found, struct net_why *why)
 {
-    port->count = found->count;
-    memcpy(port->fds, found->fd, found->count * sizeof(int));
-    if (found->count == net_slots(port->net) + 1u &&
-        group_check(&port->key, port->net->udp_port, port->fds, port->count))
+    group->count = found->count;
+    memcpy(group->fds, found->fd, found->count * sizeof(int));
+    if (found->count == slots_count(process->slots) + 1u &&
+        group_check(&group->key, process->udp_port, group->fds, group->count))
         return RI_OK;
-    close_sockets(port);
+    close_sockets(group);
     net_say(why, "another process of this user has sockets of another release");
     return RI_ERR_NO_RESOURCES;
 }
 
-static enum ri_status make_sockets(struct net_port *port, struct net_why *why)
+static enum ri_status make_sockets(const struct net_process *process, struct net_group *group,
+                                   struct net_why *why)
 {
-    uint32_t slots = net_slots(port->net);
-    enum ri_status status = group_make(&port->key, port->net->udp_port, slots, port->fds, why);
+    uint32_t slots = slots_count(process->slots);
+    enum ri_status status = group_make(&group->key, process->udp_port, slots, group->fds, why);
 
     if (status == RI_OK)
-        port->count = slots + 1u;
+        group->count = slots + 1u;
     return status;
 }
 
 /* Makes them, or gets them from who has them. */
-static enum ri_status get_sockets(struct net_port *port, struct net_why *why)
+static enum ri_status get_sockets(const struct net_process *process, struct net_group *group,
+                                  struct net_why *why)
 {
     enum share_found found = SHARE_NONE;
     struct share_fds fds;
 
     for (int round = 0; round < ROUNDS && found == SHARE_NONE; round++) {
-        enum ri_status status = make_sockets(port, why);
+        enum ri_status status = make_sockets(process, group, why);
 
         if (status != RI_ERR_ADDRESS_IN_USE)
             return status;
-        found = share_ask(port->net->share, &port->key, &fds, why);
+        found = share_ask(process->share, &group->key, &fds, why);
     }
     switch (found) {
-    case SHARE_FOUND: return take_sockets(port, &fds, why);
+    case SHARE_FOUND: return take_sockets(process, group, &fds, why);
     case SHARE_SILENT: return RI_ERR_TIMED_OUT;
     case SHARE_SHORT: return RI_ERR_NO_RESOURCES;
     default:
         net_say(why,
                 "UDP port %u of this address is taken: by another user, by another program, or by "
                 "the kernel's rdma_rxe (lsmod), which takes it on all addresses",
-                port->net->udp_port);
+                process->udp_port);
         return RI_ERR_ADDRESS_IN_USE;
     }
+}
+
+static enum ri_status fill_group(const struct net_process *process, struct net_group *group,
+                                 struct net_why *why)
+{
+    enum ri_status status = get_sockets(process, group, why);
+
+    if (status == RI_OK && !share_offer(process->share, &group->key, group->fds, group->count,
+                                        (uint16_t)slots_count(process->slots))) {
+        net_say(why, "no memory");
+        close_sockets(group);
+        status = RI_ERR_NO_RESOURCES;
+    }
+    return status;
+}
+
+static enum ri_status make_group(struct net_process *process, const struct share_key *key,
+                                 struct net_group **group, struct net_why *why)
+{
+    struct net_group *made = calloc(1, sizeof(*made));
+    enum ri_status status;
+
+    if (!made) {
+        net_say(why, "no memory");
+        return RI_ERR_NO_RESOURCES;
+    }
+    made->key = *key;
+    status = fill_group(process, made, why);
+    if (status != RI_OK) {
+        free(made);
+        return status;
+    }
+    made->next = process->groups;
+    process->groups = made;
+    *group = made;
+    return RI_OK;
+}
+
+static enum ri_status hold_group(struct net_process *process, const struct share_key *key,
+                                 struct net_group **group, struct net_why *why)
+{
+    struct net_group *found = process->groups;
+    enum ri_status status = RI_OK;
+
+    while (found && !share_key_equal(&found->key, key))
+        found = found->next;
+    if (!found)
+        status = make_group(process, key, &found, why);
+    if (status == RI_OK) {
+        found->users++;
+        *group = found;
+    }
+    return status;
+}
+
+static void unlink_group(struct net_process *process, const struct net_group *group)
+{
+    for (struct net_group **at = &process->groups; *at; at = &(*at)->next)
+        if (*at == group) {
+            *at = group->next;
+            return;
+        }
+}
+
+/* In the child of a fork the descriptors are closed already. */
+static void drop_group(struct net_process *process, struct net_group *group)
+{
+    if (--group->users)
+        return;
+    unlink_group(process, group);
+    if (!process->dead) {
+        share_withdraw(process->share, &group->key);
+        close_sockets(group);
+    }
+    free(group);
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -92,8 +169,8 @@ static enum ri_status claim_socket(struct net_port *port, struct net_why *why)
     socket_probe(&port->key, &abilities);
     port->attr.gso = abilities.segments && options->gso != NET_OFF;
     port->attr.gro = abilities.gro && options->gro != NET_OFF;
-    port->fd[NET_DATA] = port->fds[net_slot(port->net)];
-    port->fd[NET_GSI] = port->fds[port->count - 1u];
+    port->fd[NET_DATA] = port->group->fds[net_slot(port->net)];
+    port->fd[NET_GSI] = port->group->fds[port->group->count - 1u];
     if (socket_claim(port->fd[NET_DATA], port->ipv6, port->attr.gro, &port->attr.receive_octets,
                      &port->attr.counts_overflow)) {
         port->overflow_before = memory_info(port, SK_MEMINFO_DROPS);
@@ -106,17 +183,14 @@ static enum ri_status claim_socket(struct net_port *port, struct net_why *why)
 
 static enum ri_status open_port(struct net_port *port, struct net_why *why)
 {
-    enum ri_status status = get_sockets(port, why);
+    struct net_process *process = port->net->process;
+    enum ri_status status = hold_group(process, &port->key, &port->group, why);
 
-    if (status == RI_OK)
+    if (status == RI_OK) {
         status = claim_socket(port, why);
-    if (status == RI_OK && !share_offer(port->net->share, &port->key, port->fds, port->count,
-                                        (uint16_t)net_slots(port->net))) {
-        net_say(why, "no memory");
-        status = RI_ERR_NO_RESOURCES;
+        if (status != RI_OK)
+            drop_group(process, port->group);
     }
-    if (status != RI_OK)
-        close_sockets(port);
     return status;
 }
 
@@ -135,7 +209,7 @@ static enum ri_status make_port(struct net *net, const struct share_key *key,
     made->ipv6 = !gid_is_ipv4(key->gid);
     memcpy(made->attr.gid, key->gid, GID_LEN);
     made->attr.scope = key->scope;
-    made->attr.udp_port = net->udp_port;
+    made->attr.udp_port = net->process->udp_port;
     status = open_port(made, why);
     if (status != RI_OK) {
         free(made);
@@ -183,7 +257,7 @@ enum ri_status net_port_open(struct net *net, const uint8_t gid[static GID_LEN],
         return RI_ERR_UNREACHABLE;
     }
     net_lock();
-    if (net->dead)
+    if (net->process->dead)
         net_say(why, "it was opened before a fork");
     else
         status = find_or_make(net, &key, port, why);
@@ -205,11 +279,9 @@ void net_port_close(struct net_port *port)
     net_lock();
     if (!--port->users) {
         unlink_port(port);
-        if (!port->net->dead) {
-            share_withdraw(port->net->share, &port->key);
+        if (!port->net->process->dead)
             socket_release(port->fd[NET_DATA]);
-            close_sockets(port);
-        }
+        drop_group(port->net->process, port->group);
         free(port);
     }
     net_unlock();

@@ -10,6 +10,7 @@
 #include "share_message.h"
 
 struct net;
+struct net_group;
 
 /* As struct net_counters; one thread counts up. */
 struct port_counters {
@@ -29,9 +30,8 @@ struct net_port {
     struct share_key key;
     bool ipv6;
     struct net_port_attr attr;
-    uint32_t count;
-    int fds[SHARE_FDS_MAX];   /* slots, then the GSI socket */
-    int fd[NET_QUEUES];       /* two of them */
+    struct net_group *group;
+    int fd[NET_QUEUES];       /* two of the group's */
     uint32_t overflow_before; /* SO_RXQ_OVFL, of who had the slot before */
     _Atomic bool errors;
     _Atomic bool want_hop_limit;

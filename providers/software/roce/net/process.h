@@ -7,14 +7,29 @@
 #include "share.h"
 #include "slots.h"
 
-struct net {
-    struct net *next;
+/* The sockets of an address, which all nets of the process hold together. */
+struct net_group {
+    struct net_group *next;
+    uint32_t users;
+    struct share_key key;
+    uint32_t count;
+    int fds[SHARE_FDS_MAX]; /* slots, then the GSI socket */
+};
+
+struct net_process {
+    struct net_process *next;
     uint32_t users;
     uint16_t udp_port;
     bool dead; /* the child of a fork has it: descriptors are closed, share is NULL */
-    struct net_options options;
     struct share *share;
     struct slots *slots;
+    struct net_group *groups;
+};
+
+struct net {
+    struct net_process *process;
+    struct net_options options;
+    struct slot_claim *slot;
     struct net_port *ports;
 };
 

@@ -34,12 +34,16 @@ struct table {
 
 struct slots {
     int fd;
-    uint32_t count, shift, mine;
-    bool claimed;
+    uint32_t count, shift;
+    bool mine[MOST]; /* a lock does not keep its own process out */
     pid_t pid;
     struct table *table;
+};
+
+struct slot_claim {
+    uint32_t slot;
     /* Numbers in use, by what is above the slot's bits. */
-    uint64_t *used;
+    uint64_t used[];
 };
 
 #define NUMBERS(slots) ((BTH_MASK24 + 1u) >> (slots)->shift)
@@ -71,10 +75,8 @@ static struct slots *new_slots(int fd, uint32_t count)
     slots->count = count;
     slots->shift = (uint32_t)__builtin_ctz(count);
     slots->pid = getpid();
-    slots->used = calloc(NUMBERS(slots) / 64u, sizeof(*slots->used));
-    if (slots->used && map(slots))
+    if (map(slots))
         return slots;
-    free(slots->used);
     free(slots);
     return NULL;
 }
@@ -129,12 +131,9 @@ void slots_close(struct slots *slots)
 {
     bool own = slots->pid == getpid();
 
-    if (slots->claimed && own)
-        atomic_store(&slots->table->slot[slots->mine].pid, 0);
     munmap(slots->table, sizeof(struct table));
     if (slots->fd >= 0 && own)
         close(slots->fd);
-    free(slots->used);
     free(slots);
 }
 
@@ -152,43 +151,77 @@ static bool lock_slot(const struct slots *slots, uint32_t n, int *error)
 
 /* A lock does not keep out a second copy of this library in the process, so those that bear this
  * process's number are left for the end: they may also be those of before an exec. */
-static bool claim_from(struct slots *slots, uint32_t first, bool also_own, int *error)
+static bool claim_from(struct slots *slots, struct slot_claim *claim, uint32_t first, bool also_own,
+                       int *error)
 {
     for (uint32_t i = 0; i < slots->count; i++) {
         uint32_t n = (first + i) & (slots->count - 1u);
         struct slot *slot = &slots->table->slot[n];
 
-        if (!also_own && atomic_load(&slot->pid) == (uint32_t)slots->pid)
+        if (slots->mine[n] || (!also_own && atomic_load(&slot->pid) == (uint32_t)slots->pid))
             continue;
         if (!lock_slot(slots, n, error))
             continue;
         atomic_store(&slot->pid, (uint32_t)slots->pid);
-        slots->mine = n;
-        slots->claimed = true;
+        slots->mine[n] = true;
+        claim->slot = n;
         return true;
     }
     return false;
 }
 
-enum ri_status slots_claim(struct slots *slots, struct net_why *why)
+static enum ri_status take_one(struct slots *slots, struct slot_claim *claim, struct net_why *why)
 {
     uint32_t first;
     int error = 0;
 
-    contract(!slots->claimed);
     if (!entropy_draw(&first, sizeof(first))) {
         net_say(why, "the kernel gives no random octets");
         return RI_ERR_NO_RESOURCES;
     }
-    if (claim_from(slots, first, false, &error) || claim_from(slots, first, true, &error))
+    if (claim_from(slots, claim, first, false, &error) ||
+        claim_from(slots, claim, first, true, &error))
         return RI_OK;
     if (error) {
         net_say(why, "a slot cannot be locked: %s", strerror(error));
         return RI_ERR_NO_RESOURCES;
     }
-    net_say(why, "all %u slots of this user are taken: so many processes use RoCE over UDP already",
+    net_say(why,
+            "all %u slots of this user are taken: RoCE over UDP is opened so many times already",
             slots->count);
     return RI_ERR_LIMIT;
+}
+
+enum ri_status slots_claim(struct slots *slots, struct slot_claim **claim, struct net_why *why)
+{
+    struct slot_claim *made = calloc(1,
+                                     sizeof(*made) + NUMBERS(slots) / 64u * sizeof(made->used[0]));
+    enum ri_status status;
+
+    if (!made) {
+        net_say(why, "no memory");
+        return RI_ERR_NO_RESOURCES;
+    }
+    status = take_one(slots, made, why);
+    if (status == RI_OK)
+        *claim = made;
+    else
+        free(made);
+    return status;
+}
+
+void slots_unclaim(struct slots *slots, struct slot_claim *claim)
+{
+    struct flock lock = {
+        .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = claim->slot, .l_len = 1
+    };
+
+    slots->mine[claim->slot] = false;
+    if (slots->pid == getpid()) {
+        atomic_store(&slots->table->slot[claim->slot].pid, 0);
+        fcntl(slots->fd, F_SETLK, &lock);
+    }
+    free(claim);
 }
 
 const int *slots_fd(const struct slots *slots)
@@ -201,17 +234,16 @@ uint32_t slots_count(const struct slots *slots)
     return slots->count;
 }
 
-uint32_t slots_mine(const struct slots *slots)
+uint32_t slots_mine(const struct slot_claim *claim)
 {
-    contract(slots->claimed);
-    return slots->mine;
+    return claim->slot;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static bool is_used(const struct slots *slots, uint32_t number)
+static bool is_used(const struct slot_claim *claim, uint32_t number)
 {
-    return slots->used[number / 64u] >> number % 64u & 1u;
+    return claim->used[number / 64u] >> number % 64u & 1u;
 }
 
 /* Number 0 has QP 0 and QP 1, the last one that of multicast. */
@@ -220,19 +252,19 @@ static bool is_number(const struct slots *slots, uint32_t number)
     return number && number < NUMBERS(slots) - 1u;
 }
 
-uint32_t slots_qpn_take(struct slots *slots)
+uint32_t slots_qpn_take(struct slots *slots, struct slot_claim *claim)
 {
-    _Atomic uint32_t *last = &slots->table->slot[slots->mine].last;
+    _Atomic uint32_t *last = &slots->table->slot[claim->slot].last;
     uint32_t number = (atomic_load(last) & BTH_MASK24) >> slots->shift;
 
     if (!number && !entropy_draw(&number, sizeof(number)))
         return 0;
     for (uint32_t i = 0; i < NUMBERS(slots); i++) {
         number = (number + 1u) & (NUMBERS(slots) - 1u);
-        if (is_number(slots, number) && !is_used(slots, number)) {
-            uint32_t qpn = number << slots->shift | slots->mine;
+        if (is_number(slots, number) && !is_used(claim, number)) {
+            uint32_t qpn = number << slots->shift | claim->slot;
 
-            slots->used[number / 64u] |= UINT64_C(1) << number % 64u;
+            claim->used[number / 64u] |= UINT64_C(1) << number % 64u;
             atomic_store(last, qpn);
             return qpn;
         }
@@ -240,11 +272,11 @@ uint32_t slots_qpn_take(struct slots *slots)
     return 0;
 }
 
-void slots_qpn_release(struct slots *slots, uint32_t qpn)
+void slots_qpn_release(struct slots *slots, struct slot_claim *claim, uint32_t qpn)
 {
     uint32_t number = qpn >> slots->shift;
 
-    contract((qpn & (slots->count - 1u)) == slots->mine && is_number(slots, number) &&
-             is_used(slots, number));
-    slots->used[number / 64u] &= ~(UINT64_C(1) << number % 64u);
+    contract((qpn & (slots->count - 1u)) == claim->slot && is_number(slots, number) &&
+             is_used(claim, number));
+    claim->used[number / 64u] &= ~(UINT64_C(1) << number % 64u);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of slots, in a memfd that all processes of a user map, and the queue pair numbers of
- * the own slot.
+ * an own slot.
  *
  * A slot is claimed by a POSIX record lock on its octet of the memfd. Such a lock belongs to the
  * process: the kernel frees it at its death, a child of fork does not have it. (An OFD lock would
@@ -20,6 +20,7 @@
 #include "why.h"
 
 struct slots;
+struct slot_claim;
 
 /* `count`: a power of two, 8 to 128. RI_ERR_NO_RESOURCES. */
 enum ri_status slots_make(uint16_t udp_port, uint32_t count, struct slots **slots,
@@ -27,19 +28,22 @@ enum ri_status slots_make(uint16_t udp_port, uint32_t count, struct slots **slot
 /* That of another process; `fd` is the table's on RI_OK. RI_ERR_NO_RESOURCES. */
 enum ri_status slots_take(int fd, uint16_t udp_port, uint32_t count, struct slots **slots,
                           struct net_why *why);
-/* Gives the slot back. In the child of a fork, which has none, the slot stays the parent's. */
+/* All its slots were given back. */
 void slots_close(struct slots *slots);
 
-/* Of this process, kept until slots_close(). RI_ERR_LIMIT: all are taken. RI_ERR_NO_RESOURCES. */
-enum ri_status slots_claim(struct slots *slots, struct net_why *why);
+/* A slot of this process, which may have several. RI_ERR_LIMIT: all are taken.
+ * RI_ERR_NO_RESOURCES. */
+enum ri_status slots_claim(struct slots *slots, struct slot_claim **claim, struct net_why *why);
+/* Gives it back; in the child of a fork it stays the parent's. */
+void slots_unclaim(struct slots *slots, struct slot_claim *claim);
 
 /* Where the descriptor is. */
 const int *slots_fd(const struct slots *slots);
 uint32_t slots_count(const struct slots *slots);
-uint32_t slots_mine(const struct slots *slots);
+uint32_t slots_mine(const struct slot_claim *claim);
 
 /* As net_qpn_take() and net_qpn_release(). One thread at a time. */
-uint32_t slots_qpn_take(struct slots *slots);
-void slots_qpn_release(struct slots *slots, uint32_t qpn);
+uint32_t slots_qpn_take(struct slots *slots, struct slot_claim *claim);
+void slots_qpn_release(struct slots *slots, struct slot_claim *claim, uint32_t qpn);
 
 #endif
