@@ -293,7 +293,7 @@ static void write_for_ever(int port_from)
     MUST(read(port_from, &port, sizeof(port)) == sizeof(port));
     shown = call(&end, port);
     memset(end.memory, 0xAA, OCTETS);
-    for (uint64_t number = 0;; number++) {
+    for (;;) {
         MUST(!rdma_post_write(end.id, NULL, end.memory, OCTETS / 4, end.mr, 0, shown.address,
                               shown.rkey));
         if (await(&end).status != IBV_WC_SUCCESS)
