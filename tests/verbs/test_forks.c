@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The child of a fork: each call of libibverbs and librdmacm on what its parent opened fails with
- * EIO, and disturbs nobody. It may open devices anew.
+ * EIO, disturbs nobody and says nothing. It may open devices anew.
  */
+#include "log_lines.h"
 #include "verbs_pair.h"
+
+#include "verbs/ibverbs/later.h"
+#include "verbs/rdmacm/later.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -18,9 +22,25 @@ static struct ibv_mw *mw;
 static struct ibv_td *td;
 static struct ibv_ah *ah;
 static struct ibv_cq_ex *cq_ex;
+static struct ibv_buf *buf;
+static void *buf_memory;
+static struct ibv_dm *dm;
+static struct ibv_comp_cntr *counter;
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id, *listener, *synchronous;
 static struct sockaddr_in place = { .sin_family = AF_INET };
+
+/* What came with releases behind 44. */
+static void set_up_later(void)
+{
+    struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
+    struct vb_comp_cntr_init_attr counter_attr = { .type = VB_COMP_CNTR_WRS };
+
+    buf_memory = ibv_alloc_buf(pair.pd, 64, &buf);
+    dm = ibv_alloc_dm(pair.context, &dm_attr);
+    counter = ibv_create_comp_cntr(pair.context, (struct ibv_comp_cntr_init_attr *)&counter_attr);
+    ck_assert(buf_memory && dm && counter);
+}
 
 static void set_up(void)
 {
@@ -37,6 +57,7 @@ static void set_up(void)
     cq_ex = ibv_create_cq_ex(pair.context, &cq_attr);
     ah = ibv_create_ah(pair.pd, &ah_attr);
     ck_assert(srq && mw && td && cq_ex && ah);
+    set_up_later();
     place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     place.sin_port = 0;
     channel = rdma_create_event_channel();
@@ -54,6 +75,9 @@ static void tear_down(void)
     ck_assert_int_eq(rdma_destroy_id(listener), 0);
     ck_assert_int_eq(rdma_destroy_id(synchronous), 0);
     rdma_destroy_event_channel(channel);
+    ck_assert_int_eq(ibv_destroy_comp_cntr(counter), 0);
+    ck_assert_int_eq(ibv_free_dm(dm), 0);
+    ibv_free_buf(buf);
     ck_assert_int_eq(ibv_destroy_ah(ah), 0);
     ck_assert_int_eq(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)), 0);
     ck_assert_int_eq(ibv_dealloc_td(td), 0);
@@ -142,6 +166,49 @@ static void make(void)
     NOTHING(ibv_alloc_mw(pair.pd, IBV_MW_TYPE_1));
     NOTHING(ibv_alloc_td(context, &td_attr));
     NOTHING(ibv_alloc_parent_domain(context, &domain));
+}
+
+static void make_later(void)
+{
+    struct vb_mr_init_attr mr_attr = { .length = 64,
+                                       .comp_mask = VB_MR_INIT_ADDR,
+                                       .addr = a->memory };
+    struct vb_comp_cntr_init_attr counter_attr = { .type = VB_COMP_CNTR_WRS };
+    struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
+    struct ibv_buf *made;
+
+    NOTHING(ibv_alloc_buf(pair.pd, 64, &made));
+    NOTHING(ibv_reg_buf_mr(pair.pd, buf, buf_memory, 64, IBV_ACCESS_LOCAL_WRITE));
+    NOTHING(ibv_reg_mr_ex(pair.pd, (struct ibv_mr_init_attr *)&mr_attr));
+    NOTHING(ibv_alloc_dm(pair.context, &dm_attr));
+    NOTHING(ibv_reg_dm_mr(pair.pd, dm, 0, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED));
+    NOTHING(ibv_create_comp_cntr(pair.context, (struct ibv_comp_cntr_init_attr *)&counter_attr));
+    NOTHING(ibv_import_pd(pair.context, pair.pd->handle));
+    NOTHING(ibv_import_mr(pair.pd, a->mr->handle));
+    NOTHING(ibv_import_dm(pair.context, dm->handle));
+}
+
+static void use_later(void)
+{
+    struct vb_attach_attr attach = { .op_mask = VB_ATTACH_SEND };
+    struct vb_comp_cntr_caps caps;
+    uint8_t octets[8] = { 0 };
+    uint64_t value;
+
+    RETURNS(
+        _ibv_query_comp_cntr_caps(pair.context, (struct ibv_comp_cntr_caps *)&caps, sizeof(caps)));
+    RETURNS(
+        ibv_qp_attach_comp_cntr(b->qp, counter, (struct ibv_qp_attach_comp_cntr_attr *)&attach));
+    RETURNS(ibv_read_comp_cntr(counter, &value));
+    RETURNS(ibv_read_err_comp_cntr(counter, &value));
+    RETURNS(ibv_set_comp_cntr(counter, 1));
+    RETURNS(ibv_set_err_comp_cntr(counter, 1));
+    RETURNS(ibv_inc_comp_cntr(counter, 1));
+    RETURNS(ibv_inc_err_comp_cntr(counter, 1));
+    RETURNS(ibv_memcpy_to_dm(dm, 0, octets, sizeof(octets)));
+    RETURNS(ibv_memcpy_from_dm(octets, dm, 0, sizeof(octets)));
+    RETURNS(ibv_destroy_comp_cntr(counter));
+    RETURNS(ibv_free_dm(dm));
 }
 
 static void change(void)
@@ -243,6 +310,26 @@ static void manage(void)
     rdma_destroy_event_channel(channel);
 }
 
+static void manage_later(void)
+{
+    struct rdma_addrinfo *info;
+
+    MINUS(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL));
+    MINUS(rdma_query_addrinfo(id, &info));
+    MINUS(rdma_write_cm_event(id, (enum rdma_cm_event_type)RCM_EVENT_USER, 0, 1));
+}
+
+/* What fails with EIO is told by that: no line says that a queue pair is not known, or more. */
+static void expect_silence(void)
+{
+    const char *lines = log_so_far();
+
+    if (!strstr(lines, "warning") && !strstr(lines, "unknown"))
+        return;
+    wrong++;
+    printf("# the child says:\n%s", lines);
+}
+
 /* Runs it in a child, whose last call is its status. */
 static void in_child(void (*calls)(void))
 {
@@ -252,7 +339,9 @@ static void in_child(void (*calls)(void))
     tc_await_quiet_for_fork();
     child = fork();
     if (!child) {
+        log_capture();
         calls();
+        expect_silence();
         fflush(stdout);
         _exit(wrong > 100 ? 100 : wrong);
     }
@@ -270,7 +359,8 @@ static void parent_goes_on(void)
     ck_assert_uint_eq(pair_completion(b->cq).wr_id, 3);
 }
 
-static void (*const rooms[])(void) = { query, make, change, use, manage, end };
+static void (*const rooms[])(void) = { query,     make,   make_later,   change, use,
+                                       use_later, manage, manage_later, end };
 
 START_TEST(each_call_on_what_the_parent_opened_fails)
 {

@@ -22,6 +22,7 @@ static bool may_copy(const struct vb_dm *dm, uint64_t offset, size_t length)
 
 static int copy_to(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t length)
 {
+    VB_OWN(ibv->context, EIO);
     struct vb_dm *dm = (struct vb_dm *)ibv;
 
     if (!may_copy(dm, offset, length))
@@ -32,6 +33,7 @@ static int copy_to(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t
 
 static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
+    VB_OWN(ibv->context, EIO);
     struct vb_dm *dm = (struct vb_dm *)ibv;
 
     if (!may_copy(dm, offset, length))
