@@ -202,6 +202,27 @@ START_TEST(a_qp_of_another_context_is_found_and_may_go_before_its_id)
 }
 END_TEST
 
+/* The structure ends with padding, where that of rdma_create_qp_ex has comp_mask. */
+START_TEST(what_lies_behind_the_attributes_of_a_qp_is_not_read)
+{
+    struct ibv_qp_init_attr attr;
+
+    resolve(client);
+    rdma_destroy_qp(client);
+    memset(&attr, 0xff, sizeof(attr));
+    attr.qp_context = NULL;
+    attr.send_cq = attr.recv_cq = NULL;
+    attr.srq = NULL;
+    memset(&attr.cap, 0, sizeof(attr.cap));
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = 4;
+    attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
+    attr.qp_type = IBV_QPT_RC;
+    attr.sq_sig_all = 1;
+    ck_assert_int_eq(rdma_create_qp(client, NULL, &attr), 0);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
 START_TEST(a_response_is_turned_down)
 {
     struct own_qp here = { 0 }, there = { 0 };
@@ -340,7 +361,7 @@ int main(void)
     Suite *suite = suite_create("librdmacm, QPs");
     TCase *tc = tc_case(suite, "ids", set_up, tear_down);
 
-    tc_add_tests(tc, a_response_is_turned_down,
+    tc_add_tests(tc, a_response_is_turned_down, what_lies_behind_the_attributes_of_a_qp_is_not_read,
                  a_qp_of_another_context_is_found_and_may_go_before_its_id,
                  what_is_posted_after_accept_follows_in_order);
     tcase_add_loop_test(tc, what_is_posted_after_accept_waits_for_the_first_message_of_the_peer, 0,

@@ -119,7 +119,8 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
     SANITIZER_OUTPUT(qp_init_attr);
     struct ibv_qp_init_attr_ex attr = { 0 };
 
-    memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr)); /* the first members are the same */
+    /* the first members are the same; comp_mask is where that structure has padding */
+    memcpy(&attr, qp_init_attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
     if (pd) {
         attr.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr.pd = pd;
