@@ -78,6 +78,19 @@ def make():
     return got.stdout.strip()
 
 
+def await_listener(port, server):
+    """The kernel's table signals no change, so it is read again every 10 ms."""
+    while server.poll() is None:
+        with open("/proc/net/tcp", encoding="ascii") as lines:
+            if any(line.split()[1].endswith(":%04X" % port) and line.split()[3] == "0A" for line in lines):
+                return True
+        try:
+            server.wait(0.01)
+        except subprocess.TimeoutExpired:
+            pass
+    return False
+
+
 class Watch:
     """Looks out for the death of the kernel in the console, which grows."""
 
@@ -116,7 +129,7 @@ class Machine:
         time.sleep(0.1)
 
 
-    def __init__(self, overlay, pcap, console, limit=5400):
+    def __init__(self, overlay, pcap, console, limit=5400, tap=None):
         self.console = console
         with open(console, "w"):
             self.watch = Watch(console)
@@ -125,7 +138,7 @@ class Machine:
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             [HERE + "/run-vm", "-t", str(limit), "-o", overlay, "-p", pcap, "-l", console, "-M", monitor,
-             HERE + "/agent.sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace")
+             *(["-T", tap] if tap else []), HERE + "/agent.sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace")
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         self.driver = None

@@ -84,27 +84,23 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
                  struct run *run)
 {
     struct roce_counters *counters = &port->rnic->counters;
-    struct bth_packet *parsed = &run->packets[run->count];
+    struct bth_packet parsed;
     struct roce_qp *qp;
 
-    if (bth_parse(packet->octets, packet->len, parsed) != BTH_OK) {
+    if (bth_parse(packet->octets, packet->len, &parsed) != BTH_OK) {
         count_up(&counters->malformed, 1);
         return;
     }
-    qp = find(port, parsed->dest_qpn);
+    if (run->count && (run->count == TOGETHER || run->qp->rc.core.qpn != parsed.dest_qpn))
+        hand_over(lane, run);
+    /* Behind it: an upcall may have destroyed another QP than its own. */
+    qp = find(port, parsed.dest_qpn);
     if (!qp || !is_from_peer(port, qp, packet)) {
         count_up(qp ? &counters->strangers : &counters->unknown_qpn, 1);
         return;
     }
-    if (run->count && run->qp != qp) {
-        struct bth_packet first = *parsed;
-
-        hand_over(lane, run);
-        run->packets[0] = first;
-    }
     run->qp = qp;
-    if (++run->count == TOGETHER)
-        hand_over(lane, run);
+    run->packets[run->count++] = parsed;
 }
 
 static void drop_errors(struct roce_port *port)
