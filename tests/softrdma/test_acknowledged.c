@@ -152,7 +152,6 @@ START_TEST(the_peer_closes_before)
     raw_close(&raw);
     side_send(a, 1, region_sge(&from, 0, 8));
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -167,7 +166,6 @@ START_TEST(the_peer_closes_in_between)
     side_send(a, 2, region_sge(&from, 0, 8));
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -183,7 +181,6 @@ START_TEST(the_peer_resets)
     raw_close(&raw);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     side_expect_event(a, RI_EVENT_LLP_RESET, 0);
-    region_free(a, &from);
 }
 END_TEST
 

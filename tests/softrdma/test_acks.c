@@ -70,8 +70,6 @@ static void setup(void)
 
 static void teardown(void)
 {
-    region_free(a, &from);
-    region_free(b, &to);
     bed_close();
 }
 

@@ -64,8 +64,6 @@ START_TEST(C137_S067_add_and_swap)
     side_expect(a, a->send_cq, 5, RI_WC_SUCCESS, 8);
     ck_assert_uint_eq(word(&sink, 2), 4);
     ck_assert_uint_eq(word(&target, 2), 77);
-    region_free(a, &sink);
-    region_free(b, &target);
 }
 END_TEST
 
@@ -98,8 +96,6 @@ START_TEST(S068_S047_C117_mixed_with_reads)
     ck_assert_uint_eq(word(&sink, 1), 1000);
     ck_assert_uint_eq(word(&target, 0), 1001);
     side_modify(b, RI_QPS_ERROR);
-    region_free(a, &sink);
-    region_free(b, &target);
 }
 END_TEST
 
@@ -121,8 +117,6 @@ START_TEST(a_long_element_gets_eight_octets)
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
     ck_assert_uint_eq(word(&sink, 1), 7);
     ck_assert_uint_eq(word(&target, 0), 1);
-    region_free(a, &sink);
-    region_free(b, &target);
 }
 END_TEST
 
@@ -145,7 +139,6 @@ START_TEST(posts_refused)
                          RI_ERR_INVALID_ARGUMENT);
     }
     ck_assert(side_idle(a, a->send_cq));
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -164,7 +157,6 @@ START_TEST(local_errors)
     ck_assert_uint_eq(be_get16(frame.segment.payload), TERMINATE_LOCAL);
     side_expect(a, a->send_cq, 1, _i ? RI_WC_LOCAL_PROTECTION : RI_WC_LOCAL_QP, 0);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -228,7 +220,6 @@ START_TEST(S065_S066_S049_requests)
     side_expect(a, a->send_cq, 4, RI_WC_SUCCESS, 8);
     ck_assert_uint_eq(word(&sink, 2), 1);
     ck_assert_uint_eq(word(&sink, 3), 2);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -250,7 +241,6 @@ START_TEST(S064_fences)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -309,7 +299,6 @@ START_TEST(C138_C139_C140_C141_bad_responses)
     if (bad_responses[_i].outstanding)
         side_expect(a, a->send_cq, 1, bad_responses[_i].status, 0);
     ck_assert_uint_eq(word(&sink, 0), 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -333,7 +322,6 @@ START_TEST(C095_read_response_for_an_atomic)
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
     ck_assert_uint_eq(word(&sink, 1), 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -355,8 +343,6 @@ START_TEST(sink_revoked_meanwhile)
     expect_terminate(TERMINATE_LOCAL, NULL, 0);
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_eq(octets[0], 0);
-    region_free(a, &sink);
-    region_free(a, &other);
 }
 END_TEST
 
@@ -408,7 +394,6 @@ START_TEST(C147_terminate_names_an_atomic)
         ck_assert_uint_eq(wc.status, i == named[_i].blamed ? named[_i].status : RI_WC_FLUSHED);
         ck_assert_uint_eq(wc.vendor_error, i == named[_i].blamed ? named[_i].value : 0);
     }
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -422,7 +407,6 @@ START_TEST(C138_answers_come_without_leave)
     respond(1, expect_request(1).id, 99);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     ck_assert_uint_eq(word(&sink, 0), 99);
-    region_free(a, &sink);
 }
 END_TEST
 

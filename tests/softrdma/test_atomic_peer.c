@@ -125,8 +125,6 @@ START_TEST(C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests)
     side_expect_event(a, bad_requests[_i].event, bad_requests[_i].value);
     for (int i = 0; i < 64; i++)
         ck_assert(!target.octets[i] && !other.octets[i]);
-    region_free(a, &target);
-    region_free(b, &other);
 }
 END_TEST
 
@@ -167,7 +165,6 @@ START_TEST(C128_ird)
     raw_octets(&raw, octets, used);
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_U_MSN);
     expect_terminate(TERMINATE_U_MSN, ulpdu, DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -192,7 +189,6 @@ START_TEST(C129_reserved_bits)
     raw_send(&raw, ulpdu, DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN);
     expect_response(1, 0xfedcba98, 41);
     ck_assert_uint_eq(word(&target, 1), 42);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -221,7 +217,6 @@ START_TEST(C136_alignment_is_of_the_address)
     raw_send(&raw, ulpdu, put_request(ulpdu, 2, 0, &request));
     expect_terminate(TERMINATE_STREAM, ulpdu, DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN);
     ck_assert_int_eq(bed.fake.privileged.mr_deregister(mr), RI_OK);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -282,7 +277,6 @@ START_TEST(C137_masks)
                                               : model_swap(value, &request);
         ck_assert_uint_eq(word(&target, 0), value);
     }
-    region_free(a, &target);
 }
 END_TEST
 
@@ -324,8 +318,6 @@ START_TEST(C131_revoked_before_it_is_executed)
     ck_assert_mem_eq(frame.ulpdu, expected, frame.length);
     side_expect_event(a, RI_EVENT_READ_ACCESS, TERMINATE_R_STAG);
     ck_assert_uint_eq(word(&target, 0), 0);
-    region_free(a, &target);
-    region_free(a, &source);
 }
 END_TEST
 
@@ -362,7 +354,6 @@ START_TEST(S068_a_read_before_it_sees_the_value_before_it)
     ck_assert_uint_eq(seen, 41);
     expect_response(1, 3, 41);
     ck_assert_uint_eq(word(&target, size / 8 - 1), 42);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -411,7 +402,6 @@ START_TEST(S068_C136_vectors_of_exchanges)
     set_word(&target, 0, _i ? 0 : 0x1122334455667788);
     play(v, exchanges[_i]);
     ck_assert_uint_eq(word(&target, 0), _i ? 0 : 0xaabbccddeeff0099);
-    region_free(a, &target);
 }
 END_TEST
 

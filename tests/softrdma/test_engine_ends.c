@@ -45,7 +45,6 @@ START_TEST(end_with_output_left)
     ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
     ck_assert_int_eq(epoll_wait(bed.fake.events.epoll, &event, 1, 0), 0);
     expect_terminate(TERMINATE_STREAM);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -115,7 +114,6 @@ START_TEST(C148_fin_answers_what_is_being_sent)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     ck_assert(!next_frame());
-    region_free(a, &region);
 }
 END_TEST
 
@@ -170,7 +168,6 @@ START_TEST(answered_before_the_send_returns)
     ck_assert(next_frame());
     ck_assert_uint_eq(frame.segment.payload_len, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -203,7 +200,6 @@ START_TEST(answered_before_it_was_sent)
     side_send(a, 2, region_sge(&region, 0, 8));
     ck_assert(next_frame());
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -226,7 +222,6 @@ START_TEST(one_error_per_queue)
     side_expect(a, a->send_cq, 2, RI_WC_LOCAL_PROTECTION, 0);
     side_expect(a, a->send_cq, 3, RI_WC_FLUSHED, 0);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -301,7 +296,6 @@ START_TEST(X006_deregister_under_way)
         side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
         side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
     }
-    region_free(a, &before);
 }
 END_TEST
 

@@ -28,7 +28,6 @@ START_TEST(C076_order_of_checks)
                  _i == 1 ? 33 : 32);
     expect_terminate(_i == 0 ? TERMINATE_U_MO : _i == 1 ? TERMINATE_U_LONG : TERMINATE_OPCODE);
     side_expect(a, a->recv_cq, 1, _i == 2 ? RI_WC_LOCAL_QP : RI_WC_LOCAL_LENGTH, 0);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -54,8 +53,6 @@ START_TEST(C119_invalidate)
     expect_terminate(values[_i]);
     ck_assert_uint_eq(frame.segment.payload_len, 24);
     side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
-    region_free(a, &own);
-    region_free(b, &foreign);
 }
 END_TEST
 
@@ -110,7 +107,6 @@ START_TEST(S051_messages_are_not_mixed)
     }
     for (uint64_t i = 1; i <= 3; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, BIG);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -331,8 +327,6 @@ START_TEST(silent_streams_cool_down)
     ck_assert_uint_eq(iwarp_lane(qp_of(a)->core.lane)->polled_count, 1);
     speak(b, &there, a, &here);
     ck_assert(is_hot(a) && is_hot(b));
-    region_free(a, &here);
-    region_free(b, &there);
 }
 END_TEST
 
@@ -359,8 +353,6 @@ START_TEST(streams_of_other_pollers_stay_hot)
         fake_host_run(&bed.fake, b->recv_cq); /* without result */
     }
     ck_assert(is_hot(a) && is_hot(b));
-    region_free(a, &here);
-    region_free(b, &there);
 }
 END_TEST
 
@@ -390,8 +382,6 @@ START_TEST(streams_with_output_stay_hot)
     raw_close(&raw);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     raw_close(&other);
-    region_free(a, &big);
-    region_free(b, &small);
 }
 END_TEST
 

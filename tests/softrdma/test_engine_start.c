@@ -79,7 +79,6 @@ START_TEST(ird_of_the_handover)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_RESP);
     ck_assert_uint_eq(frame.segment.payload_len, 4000);
     ck_assert(!memcmp(frame.segment.payload, source.octets, 4000));
-    region_free(a, &source);
 }
 END_TEST
 

@@ -92,7 +92,6 @@ START_TEST(on_the_wire)
     ck_assert_mem_eq(frame.ulpdu, expected, sizeof(expected));
     for (uint64_t cookie = 1; cookie <= 3; cookie++)
         side_expect(a, a->send_cq, cookie, RI_WC_SUCCESS, cookie == 2 ? 0 : 8);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -131,8 +130,6 @@ START_TEST(between_two)
     expect(b, 4, RI_WC_RECV_IMMEDIATE, 0, RI_WC_WITH_IMMEDIATE | RI_WC_SOLICITED, 5);
     for (uint64_t i = 0; i < 5; i++)
         ck_assert_uint_eq(side_next(a, a->send_cq).cookie, i);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -159,8 +156,6 @@ START_TEST(waits_for_a_receive)
     expect(b, 0, RI_WC_RECV_IMMEDIATE, LONG, RI_WC_WITH_IMMEDIATE, 1);
     expect(b, 1, RI_WC_RECV, LONG, RI_WC_WITH_IMMEDIATE, 2);
     ck_assert_mem_eq(to.octets, from.octets, LONG);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -190,7 +185,6 @@ START_TEST(not_agreed)
     say(true, 1, 0, "x");
     raw_expect_terminate(&raw, TERMINATE_OPCODE);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -207,7 +201,6 @@ START_TEST(changes_inside_a_message)
     say(true, 2, 3, "two");
     raw_expect_terminate(&raw, TERMINATE_OPCODE);
     side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_QP, 0);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -273,7 +266,6 @@ START_TEST(told_length_is_compared)
     } else {
         expect_refused(waits);
     }
-    region_free(a, &to);
 }
 END_TEST
 
@@ -294,7 +286,6 @@ START_TEST(a_length_is_told_once)
     expect(a, 1, RI_WC_RECV_IMMEDIATE, 4, RI_WC_WITH_IMMEDIATE, 7);
     raw_expect_terminate(&raw, TERMINATE_STREAM);
     side_expect(a, a->recv_cq, 2, RI_WC_FLUSHED, 0);
-    region_free(a, &to);
 }
 END_TEST
 

@@ -81,7 +81,6 @@ START_TEST(S072_S073_S054_on_the_wire)
         ck_assert_uint_eq(wc.byte_len, cookie == 2 ? 8 : 0);
         ck_assert_uint_eq(wc.flags, 0);
     }
-    region_free(a, &from);
 }
 END_TEST
 
@@ -103,7 +102,6 @@ START_TEST(S074_plain_requests_stay_plain)
     }
     ck_assert(raw_silent(&raw));
     side_modify(a, RI_QPS_ERROR);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -122,7 +120,6 @@ START_TEST(send_with_payload_is_refused)
     ck_assert_int_eq(post(a, RI_WR_SEND_IMMEDIATE, 2, 0, sge, 1, NULL, 5), RI_OK);
     expect_immediate(RDMAP_IMM, 1, 5);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -140,7 +137,6 @@ START_TEST(bad_source)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_TERMINATE);
     ck_assert(!next_frame());
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -196,9 +192,6 @@ START_TEST(C125_C126_C118_write_with_immediate)
     for (int i = 0; i < 48; i++)
         ck_assert_uint_eq(receive.octets[i], 0);
     ck_assert_uint_eq(receive.octets[48], 0x77);
-    region_free(a, &from);
-    region_free(b, &to);
-    region_free(b, &receive);
 }
 END_TEST
 
@@ -231,8 +224,6 @@ START_TEST(C126_S046_order)
     for (uint32_t i = 0; i < 2 * rounds; i++)
         side_expect(a, a->send_cq, (i & 1 ? rounds : 0) + i / 2, RI_WC_SUCCESS, i & 1 ? 0 : 16384);
     ck_assert_uint_eq(atomic_load(&b->events.count), 0);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 

@@ -17,8 +17,6 @@ static void setup(void)
 
 static void teardown(void)
 {
-    region_free(a, &region);
-    region_free(a, &receive);
     bed_close();
 }
 
@@ -589,7 +587,6 @@ START_TEST(C116_response_under_way)
     side_expect_event(&other, RI_EVENT_READ_ACCESS, TERMINATE_R_STAG);
     free(ulpdu);
     close_other();
-    region_free(a, &large);
 }
 END_TEST
 

@@ -39,8 +39,6 @@ START_TEST(C148_close_in_order)
     side_expect(b, b->send_cq, 5, RI_WC_FLUSHED, 0);
     ck_assert_int_eq(side_post_receive(b, 6, NULL, 0), RI_OK);
     side_expect(b, b->recv_cq, 6, RI_WC_FLUSHED, 0);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -62,8 +60,6 @@ START_TEST(close_delivers_what_was_sent)
     ck_assert(!memcmp(from.octets, to.octets, size));
     side_expect_event(b, RI_EVENT_LLP_CLOSED, 0);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -231,7 +227,6 @@ START_TEST(C149_fin_while_busy)
     wc = side_next(a, a->send_cq);
     ck_assert_uint_eq(wc.cookie, 1);
     ck_assert_uint_ne(wc.status, RI_WC_SUCCESS);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -258,7 +253,6 @@ START_TEST(C143_terminate_received)
     ck_assert_uint_eq(info.terminate_length, length - DDP_UNTAGGED_LEN);
     ck_assert_mem_eq(info.terminate, ulpdu + DDP_UNTAGGED_LEN, info.terminate_length);
     ck_assert_uint_eq(raw_next(&raw, rest, sizeof(rest)), 0); /* only FIN */
-    region_free(a, &target);
 }
 END_TEST
 
@@ -319,8 +313,6 @@ START_TEST(X003_X039_local_protection)
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
-    region_free(a, &readable);
-    region_free(b, &other);
 }
 END_TEST
 
@@ -343,8 +335,6 @@ START_TEST(peer_refuses_read)
     ck_assert_uint_eq(wc.status, RI_WC_REMOTE_ACCESS);
     ck_assert_uint_eq(wc.vendor_error, TERMINATE_R_STAG);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
-    region_free(a, &sink);
-    region_free(b, &source);
 }
 END_TEST
 
@@ -366,8 +356,6 @@ START_TEST(read_not_enabled_at_the_peer)
     ck_assert_uint_eq(wc.cookie, 1);
     ck_assert_uint_eq(wc.status, RI_WC_REMOTE_ACCESS);
     ck_assert_uint_eq(wc.vendor_error, TERMINATE_U_QN);
-    region_free(a, &sink);
-    region_free(b, &source);
 }
 END_TEST
 
@@ -409,7 +397,6 @@ START_TEST(peer_refuses_write)
     ck_assert(a->events.explained[0] == (wc.status == RI_WC_REMOTE_ACCESS));
     side_expect(a, a->send_cq, 2, octets == 64 ? RI_WC_SUCCESS : RI_WC_FLUSHED,
                 octets == 64 ? 64 : 0);
-    region_free(a, &source);
 }
 END_TEST
 

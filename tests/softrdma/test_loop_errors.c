@@ -80,8 +80,6 @@ START_TEST(bad_write)
     for (int i = 0; i < 64; i++)
         ck_assert(!target.octets[i] && !other.octets[i]);
     ck_assert_uint_eq(side_query(a).terminate_sent, bad_writes[_i].value);
-    region_free(a, &target);
-    region_free(b, &other);
 }
 END_TEST
 
@@ -141,8 +139,6 @@ START_TEST(bad_read)
         ck_assert_uint_eq(info.rdma_hdr_len, sizeof(payload));
         ck_assert_mem_eq(info.rdma_hdr, payload, sizeof(payload));
     }
-    region_free(a, &target);
-    region_free(b, &other);
 }
 END_TEST
 
@@ -199,7 +195,6 @@ START_TEST(bad_segment)
     side_expect_event(a, bad_untagged[_i].event, bad_untagged[_i].value);
     if (bad_untagged[_i].receive)
         side_expect(a, a->recv_cq, 1, bad_untagged[_i].status, 0);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -224,8 +219,6 @@ START_TEST(C119_send_with_invalidate)
     expect_terminate(&raw, values[_i], ulpdu);
     side_expect_event(a, RI_EVENT_INVALIDATE_ACCESS, values[_i]);
     side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
-    region_free(a, &target);
-    region_free(b, &other);
 }
 END_TEST
 
@@ -242,7 +235,6 @@ START_TEST(C077_bad_receive)
     side_expect_event(a, RI_EVENT_RECV_ACCESS, 0);
     side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_eq(target.octets[0], 0);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -306,7 +298,6 @@ START_TEST(C107_ird)
     } while (segment.opcode == RDMAP_READ_RESP);
     ck_assert_int_eq(segment.opcode, RDMAP_TERMINATE);
     ck_assert_uint_eq(be_get16(segment.payload), TERMINATE_U_MSN);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -346,7 +337,6 @@ START_TEST(bad_response)
     side_expect(a, a->send_cq, 1, bad_responses[_i].status, 0);
     ck_assert_uint_eq(sink.octets[0], 0);
     ck_assert_uint_eq(sink.octets[32], 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -361,7 +351,6 @@ START_TEST(C095_unasked_response)
     expect_terminate(&raw, TERMINATE_OPCODE, ulpdu);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
     ck_assert_uint_eq(target.octets[0], 0);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -396,7 +385,6 @@ START_TEST(C050_bad_crc)
     side_expect(a, a->recv_cq, 1, RI_WC_FLUSHED, 0);
     for (int i = 0; i < 64; i++)
         ck_assert_uint_eq(target.octets[i], 0);
-    region_free(a, &target);
 }
 END_TEST
 
@@ -439,7 +427,6 @@ START_TEST(C050_no_octet_of_a_long_write_before_its_sum)
     side_expect_event(a, RI_EVENT_INTEGRITY, TERMINATE_CRC);
     for (uint32_t i = 0; i < GOOD + BAD; i++)
         ck_assert_uint_eq(target.octets[i], i < GOOD ? 0x77 : 0);
-    region_free(a, &target);
 }
 END_TEST
 

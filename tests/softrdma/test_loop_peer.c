@@ -80,7 +80,6 @@ START_TEST(established_is_told_before_a_receive_completes)
     side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 5);
     ck_assert_uint_eq(completed_before, 0);
     raw_close(&raw);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -248,7 +247,6 @@ START_TEST(S049_ord)
     }
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -272,7 +270,6 @@ START_TEST(S064_fences)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -326,7 +323,6 @@ START_TEST(S024_small_segments)
     ck_assert_uint_eq(at, size);
     ck_assert_uint_ge(count, size / 700);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, size);
-    region_free(a, &from);
 }
 END_TEST
 
@@ -372,7 +368,6 @@ START_TEST(done_when_the_socket_has_it)
     }
     raw_close(&raw);
     ck_assert(fake_host_until(&bed.fake, side_query(a).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
-    region_free(a, &from);
 }
 END_TEST
 
@@ -402,9 +397,6 @@ START_TEST(partial_writes)
     ck_assert(!memcmp(from.octets, to.octets, size));
     ck_assert(!memcmp(from.octets, sink.octets, size));
     ck_assert_uint_eq(atomic_load(&a->events.count) + atomic_load(&b->events.count), 0);
-    region_free(a, &from);
-    region_free(b, &to);
-    region_free(a, &sink);
 }
 END_TEST
 

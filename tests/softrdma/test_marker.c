@@ -321,8 +321,6 @@ START_TEST(S029_region_deregistered_under_way)
     /* b saw nothing malformed: a ends the connection, by a Terminate without a CRC or marker
      * error. */
     side_expect_event(b, RI_EVENT_TERMINATE_RECEIVED, 0);
-    region_free(a, &source);
-    region_free(b, &target);
 }
 END_TEST
 
@@ -444,7 +442,6 @@ START_TEST(S028_S029_first_send_as_the_vectors_have_it)
     raw_take(&raw, got, answer->bytes.len);
     ck_assert_mem_eq(got, answer->bytes.p, answer->bytes.len);
     side_expect(a, a->send_cq, 9, RI_WC_SUCCESS, (uint32_t)answer->payload.len);
-    region_free(a, &source);
 }
 END_TEST
 
@@ -560,7 +557,6 @@ START_TEST(S029_terminate_takes_its_place)
     ck_assert_uint_eq(pos % 512, 0);
     expect_terminate(&raw, pos, TERMINATE_CRC);
     raw_close(&raw);
-    region_free(a, &source);
 }
 END_TEST
 
@@ -619,7 +615,6 @@ START_TEST(S024_mulpdu_with_markers)
     }
     free(got);
     raw_close(&raw);
-    region_free(a, &source);
 }
 END_TEST
 

@@ -16,7 +16,6 @@ static void setup(void)
 
 static void teardown(void)
 {
-    region_free(a, &region);
     bed_close();
 }
 

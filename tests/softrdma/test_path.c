@@ -194,8 +194,6 @@ static void open_sides(void)
 
 static void close_sides(void)
 {
-    region_free(a, &from);
-    region_free(b, &to);
     bed_close();
 }
 

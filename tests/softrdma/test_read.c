@@ -81,7 +81,6 @@ START_TEST(C100_C101_C103_shapes_of_responses)
         ck_assert_uint_eq(sink.octets[i],
                           i >= SINK && i < SINK + good[_i].size ? 0x40 + i - SINK : 0);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -157,7 +156,6 @@ START_TEST(C096_C097_C098_C099_C100_wrong_responses)
     side_expect(a, a->send_cq, 1, wrong[_i].status, 0);
     for (uint32_t i = 0; i < 32; i++) /* nothing of the last segment was placed */
         ck_assert_uint_eq(sink.octets[i], i >= SINK && i < SINK + right ? 0x40 + i - SINK : 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -178,7 +176,6 @@ START_TEST(C096_C095_oldest_first)
     expect_terminate(TERMINATE_T_BOUNDS, ulpdu, length);
     side_expect(a, a->send_cq, 1, RI_WC_BAD_RESPONSE, 0);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -196,7 +193,6 @@ START_TEST(C095_nothing_outstanding)
     raw_send(&raw, ulpdu, length);
     expect_terminate(TERMINATE_OPCODE, ulpdu, length);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -218,7 +214,6 @@ START_TEST(C102_sink_revoked)
     side_expect_event(a, RI_EVENT_RESPONSE_ERROR, TERMINATE_T_STAG);
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_eq(sink.octets[SINK + 8], 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -236,7 +231,6 @@ START_TEST(C103_S047_completes_in_order)
     raw_send(&raw, ulpdu, put_piece(ulpdu, &all));
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, SIZE);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -261,7 +255,6 @@ START_TEST(S048_S044_request)
     ck_assert_uint_eq(frame.length, sizeof(expected));
     ck_assert_mem_eq(frame.ulpdu, expected, sizeof(expected));
     side_modify(a, RI_QPS_ERROR);
-    region_free(a, &sink);
 }
 END_TEST
 
@@ -378,7 +371,6 @@ START_TEST(C109_C115_C117_S050_S051_S052_responses)
         } while (!frame.segment.hdr.last);
     }
     ck_assert(raw_silent(&raw));
-    region_free(a, &source);
 }
 END_TEST
 
@@ -420,7 +412,6 @@ START_TEST(C104_C105_C106_C108_forms)
     side_expect_event(a,
                       forms[_i].value == 0x1201 ? RI_EVENT_READ_ACCESS : RI_EVENT_REMOTE_OPERATION,
                       forms[_i].value);
-    region_free(a, &source);
 }
 END_TEST
 
@@ -453,7 +444,6 @@ START_TEST(C107_depth)
     ck_assert_uint_lt(got, ird * size);
     ck_assert_int_eq(frame.segment.opcode, RDMAP_TERMINATE);
     ck_assert_uint_eq(be_get16(frame.segment.payload), TERMINATE_U_MSN);
-    region_free(a, &source);
 }
 END_TEST
 
@@ -579,7 +569,6 @@ START_TEST(C116_S058_source_revoked)
     ck_assert_uint_eq(frame.length, terminate_build_ulpdu(expected, value, &cause));
     ck_assert_mem_eq(frame.ulpdu, expected, frame.length);
     side_expect_event(a, RI_EVENT_READ_ACCESS, value);
-    region_free(a, &source);
 }
 END_TEST
 
@@ -601,9 +590,6 @@ START_TEST(C117_S053_after_earlier_messages)
         side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, size);
         ck_assert(!memcmp(from.octets, back.octets, size));
     }
-    region_free(a, &from);
-    region_free(a, &back);
-    region_free(b, &to);
 }
 END_TEST
 

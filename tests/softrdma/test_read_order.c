@@ -377,7 +377,6 @@ START_TEST(an_end_while_a_write_waits)
         raw_close(&raw); /* unread octets: RST */
     ck_assert(fake_host_until(&bed.fake, side_query(a).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
     ck_assert(!qp_of(a)->stream->behind);
-    region_free(a, &memory);
 }
 END_TEST
 

@@ -165,7 +165,6 @@ START_TEST(C155_stall_inside_an_fpdu)
         ck_assert_uint_eq(rests(), 0);
     }
     raw_close(&raw);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -208,7 +207,6 @@ START_TEST(X015_slow_peer_is_not_cut)
     raw_octets(&raw, fpdu + size - 1, 1);
     ck_assert(fake_host_until(&bed.fake, region.octets[99] == 0x5A, TESTBED_TIMEOUT));
     raw_close(&raw);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -237,7 +235,6 @@ START_TEST(X015_a_stall_at_the_hand_over)
     raw_open(&raw, &bed, a, false, &handover);
     side_expect_event(a, RI_EVENT_LLP_LOST, 0);
     raw_close(&raw);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -433,7 +430,6 @@ START_TEST(S014_nothing_is_repeated_to_who_was_heard)
     fake_host_expire_timers(&bed.fake);
     ck_assert(raw_silent(&raw));
     raw_close(&raw);
-    region_free(a, &region);
 }
 END_TEST
 

@@ -24,7 +24,6 @@ START_TEST(peer_uses_a_window)
     read_request(&raw, 3, window.stag, base_of(zero) + 1, 3);
     expect_response(&raw, "irs", 3);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -55,7 +54,6 @@ START_TEST(C084_C088_C091_C092_bad_write)
     raw_expect_terminate(&raw, bad_writes[_i].value);
     side_expect_event(a, RI_EVENT_WRITE_ACCESS, bad_writes[_i].value);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -68,7 +66,6 @@ START_TEST(C112_bad_read)
     read_request(&raw, 1, window.stag, base_of(false), 1);
     raw_expect_terminate(&raw, TERMINATE_R_ACCESS);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -98,7 +95,6 @@ START_TEST(C087_C111_whose_window)
     write_placed(&raw, 1, window.stag, base_of(false), "by its own");
     window_free(&window);
     close_other();
-    region_free(a, &region);
 }
 END_TEST
 
@@ -113,7 +109,6 @@ START_TEST(C086_other_pd)
     raw_expect_terminate(&second, TERMINATE_T_STREAM);
     window_free(&window);
     raw_close(&second);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -130,7 +125,6 @@ START_TEST(no_local_element)
     raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -143,7 +137,6 @@ START_TEST(no_local_source)
     raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -207,8 +200,6 @@ START_TEST(rights_change_and_the_keys_stay)
     ck_assert_mem_eq(full.octets, "again", 5);
     OK(keep_keys(&full, NULL, LOCAL));
     ck_assert(full.keys.lkey == stag && full.keys.rkey == 0);
-    region_free(a, &full);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -233,7 +224,6 @@ START_TEST(keys_that_cannot_stay_are_refused)
     OK(keep_keys(&region, NULL, LOCAL));
     unbind(a, region.keys.lkey);
     ck_assert_int_eq(keep_keys(&region, NULL, LOCAL), RI_ERR_INVALID_STATE);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -262,8 +252,6 @@ START_TEST(C122_region_with_window)
         raw_expect_terminate(&raw, TERMINATE_LOCAL);
     }
     window_free(&window);
-    region_free(a, &full);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -283,7 +271,6 @@ START_TEST(C085_after_the_end)
     ck_assert_mem_eq(region.octets + WINDOW_START, "good", 4);
     if (_i == 0)
         window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -304,7 +291,6 @@ START_TEST(qp_destroy_unbinds)
     raw_tagged(&raw, RDMAP_WRITE, true, old, 0, "late", 4);
     raw_expect_terminate(&raw, TERMINATE_T_STAG);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -366,8 +352,7 @@ START_TEST(io_addr_names_the_first_octet)
 
     raw_tagged(&raw, RDMAP_WRITE, true, keys.rkey, (uintptr_t)at.octets, "virtual", 7);
     raw_expect_terminate(&raw, TERMINATE_T_BOUNDS);
-    region_free(a, &at);
-    region_free(a, &region);
+    region_free(a, &at); /* of another registration than region_new's */
 }
 END_TEST
 

@@ -79,7 +79,6 @@ START_TEST(bind_refused)
     refused((enum flaw)_i, true);
     if (_i != BOUND_ALREADY && _i != BOUND_BY_ANOTHER) /* a wide window may be bound anew */
         refused((enum flaw)_i, false);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -100,7 +99,6 @@ START_TEST(arguments)
     ck_assert_int_eq(bed.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(bed.fake.privileged.pd_destroy(a->pd), RI_ERR_BUSY);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -123,8 +121,6 @@ START_TEST(wide_window_bound_anew)
     raw_tagged(&raw, RDMAP_WRITE, true, old, 0, "old", 3);
     raw_expect_terminate(&raw, TERMINATE_T_STAG);
     window_free(&window);
-    region_free(a, &second_region);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -144,7 +140,6 @@ START_TEST(wide_window_survives_a_refusal)
     write_placed(&raw, 1, old, base_of(false), "still");
     window_free(&window);
     close_other();
-    region_free(a, &region);
 }
 END_TEST
 
@@ -172,7 +167,6 @@ START_TEST(bind_is_in_order)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4);
     ck_assert(side_idle(a, a->send_cq));
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -199,7 +193,6 @@ START_TEST(fence_holds_bind_back)
         post(a, &wr);
     }
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -231,7 +224,6 @@ START_TEST(C103_read_into_a_window)
         raw_expect_terminate(&raw, TERMINATE_T_STAG);
     }
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -245,7 +237,6 @@ START_TEST(read_into_a_window_without_right)
     OK(side_post(a, RI_WR_RDMA_READ, 1, RI_WR_SIGNALED, &sge, 1, 100, 200));
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -260,7 +251,6 @@ START_TEST(freed_with_a_bind_queued)
     post(a, &wr);
     window_free(&window);
     side_expect(a, a->send_cq, 77, RI_WC_BIND, 0);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -282,7 +272,6 @@ START_TEST(flushed_while_waiting)
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
     window_free(&window);
-    region_free(a, &region);
 }
 END_TEST
 

@@ -75,7 +75,9 @@ void testbed_close(struct testbed *bed); /* in order; both sides are closed firs
  * the test. With several lanes, further threads run the others without a pause. */
 void testbed_lane_start(struct testbed *bed);
 void testbed_lane_stop(struct testbed *bed);
-/* Runs `count` passes by hand; each reads what has come. */
+/* Runs `count` passes by hand; each reads what has come. By SETTLED ones all that is in flight on
+ * loopback has been processed. */
+#define SETTLED 20
 void testbed_passes(struct testbed *bed, int count);
 void side_open(struct testbed *bed, struct side *side, const struct shape *shape);
 void side_close(struct side *side);
@@ -93,11 +95,15 @@ void testbed_tcp(int fds[2], int maxseg);
 void testbed_connect(struct testbed *bed, const struct shape *shape,
                      const struct ri_llp_handover *handover);
 
+/* Lives until region_free, or until the side is closed. */
 struct region region_new(struct side *side, uint64_t length, uint32_t access);
 void region_free(struct side *side, struct region *region);
 /* Each octet differs from its neighbours and from those some way off. The contents are the same for
  * each region. */
 void region_fill(struct region *region);
+/* For testbed.c: frees all of a side; a region that a test deregisters by itself is known. */
+void regions_free(struct side *side);
+void regions_watch(struct testbed *bed);
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length);
 
 enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,

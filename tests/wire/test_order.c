@@ -286,7 +286,6 @@ START_TEST(C096_to_C102_pairs)
                  RI_EVENT_RESPONSE_ERROR);
     side_expect(wire.side, wire.side->send_cq, 1, responses[_i].status, 0);
     wire_flushed(1);
-    region_free(wire.side, &sink);
 }
 END_TEST
 
@@ -338,7 +337,6 @@ START_TEST(C107_before_C110)
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 1, 2, size, big.keys.rkey, (uintptr_t)big.octets));
     wire_refused(ulpdu, put_read(ulpdu, 2, 1, 2, 4, 0, 0), 0x1203, RI_EVENT_REMOTE_OPERATION);
     wire_flushed(1);
-    region_free(wire.side, &big);
 }
 END_TEST
 

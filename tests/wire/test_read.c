@@ -103,7 +103,6 @@ START_TEST(C107_X016_more_than_ird)
     ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
     put_read(ulpdu, connection.ird + 1, 1, 2, 1, big.keys.rkey, (uintptr_t)big.octets);
     refuse(ASK, 0x1203, RI_EVENT_REMOTE_OPERATION);
-    region_free(wire.side, &big);
 }
 END_TEST
 
@@ -118,7 +117,6 @@ START_TEST(C107_C109_of_no_length_too)
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
     put_read(ulpdu, 2, 1, 2, 0, 0, 0);
     refuse(ASK, 0x1203, RI_EVENT_REMOTE_OPERATION);
-    region_free(wire.side, &big);
 }
 END_TEST
 
@@ -175,7 +173,6 @@ START_TEST(C110_source_stag)
     refuse_source(stag ^ 0x5a5a5a00, wire.base[ENV_R], 4, 0x0100);
     refuse_source(gone.keys.rkey, (uintptr_t)gone.octets, 4, 0x0100);
     gone.mr = NULL;
-    region_free(wire.side, &gone);
 }
 END_TEST
 
@@ -358,7 +355,6 @@ START_TEST(C116_S058_X006_revoked_under_way)
     ck_assert_uint_gt(octets, 0);
     ck_assert_uint_lt(octets, BIG - 5);
     advanced(ulpdu, octets);
-    region_free(wire.side, &big);
 }
 END_TEST
 
@@ -383,8 +379,6 @@ START_TEST(C116_revoked_before_its_turn)
     ck_assert(wire.seen.last);
     ck_assert(wire_next());
     advanced(ulpdu, 0);
-    region_free(wire.side, &big);
-    region_free(wire.side, &other);
 }
 END_TEST
 

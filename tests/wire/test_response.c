@@ -266,7 +266,6 @@ START_TEST(C102_sink_is_gone)
     fails(TAGGED_LEN + (_i ? 8 : 16), 0x1100, 1, RI_WC_LOCAL_PROTECTION);
     for (int i = 0; i < 16; i++)
         ck_assert_uint_eq(gone.octets[i], 0);
-    region_free(wire.side, &gone);
 }
 END_TEST
 
