@@ -22,12 +22,13 @@ struct listing {
     size_t room, written, total;
 };
 
+/* A program that takes all is not given those that are there on request. */
 static void list_one(const struct ual_interface *interface, void *arg)
 {
     struct listing *listing = arg;
     it_interface_t *out;
 
-    if (!interface->usable || strlen(interface->name) >= sizeof(out->name))
+    if (!interface->usable || interface->on_request || strlen(interface->name) >= sizeof(out->name))
         return;
     listing->total++;
     if (listing->written == listing->room)

@@ -33,6 +33,29 @@ START_TEST(list_counts_and_fills)
 }
 END_TEST
 
+static void look_for_softroce(const struct itx_interface_report *report, void *arg)
+{
+    bool *found = arg;
+
+    *found |= report->usable && !strcmp(report->interface, "softroce");
+}
+
+/* softroce connects by numbers alone, and is for who asks for it. */
+START_TEST(what_is_there_on_request_is_told_and_not_listed)
+{
+    it_interface_t list[64];
+    size_t count = 64;
+    bool found = false;
+
+    ok(itx_interface_why(look_for_softroce, &found));
+    if (!found)
+        tc_skip("softroce is not among the providers");
+    it_interface_list(list, &count, NULL);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_str_ne(list[i].name, "softroce");
+}
+END_TEST
+
 START_TEST(list_respects_the_room)
 {
     it_interface_t list[2];
@@ -526,7 +549,8 @@ int main(void)
     TCase *open = tc_case(suite, "open", NULL, fx_close);
     TCase *more = tc_case(suite, "objects", NULL, fx_close);
 
-    tc_add_tests(list, list_counts_and_fills, list_respects_the_room, names, reports, conversions);
+    tc_add_tests(list, list_counts_and_fills, list_respects_the_room,
+                 what_is_there_on_request_is_told_and_not_listed, names, reports, conversions);
     add_each(open, api_versions, unknown_names, two_adapters_are_independent,
              open_and_close_leave_nothing, adapter_attributes, attributes_promise_only_what_works);
     add_each(more, hardware_is_told, the_wire_local_is_told, handle_kinds, contexts,
