@@ -28,10 +28,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_S    8 /* libFuzzer's own limit is 10 */
-#define FRAME     20u
-#define STEPS_MAX 16
-#define LOWEST    2000u /* below the ports of QPs: the peer's number is the smaller one */
+#ifdef REPLAY_FRONT
+#define WAIT_S 120 /* beside the other tests */
+#else
+#define WAIT_S 8 /* libFuzzer's own limit is 10 */
+#endif
+#define RESOLVE_MS 30000
+#define FRAME      20u
+#define STEPS_MAX  16
+#define LOWEST     2000u /* below the ports of QPs: the peer's number is the smaller one */
 
 static struct ibv_context *device;
 static struct ibv_pd *pd;
@@ -120,7 +125,7 @@ static void on_cm_event(const struct rdma_cm_event *event)
 
     FUZZ_CHECK(event->id == side.id);
     switch (event->event) {
-    case RDMA_CM_EVENT_ADDR_RESOLVED: FUZZ_CHECK(!rdma_resolve_route(side.id, 1000)); break;
+    case RDMA_CM_EVENT_ADDR_RESOLVED: FUZZ_CHECK(!rdma_resolve_route(side.id, RESOLVE_MS)); break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         init.send_cq = init.recv_cq = NULL;
         FUZZ_CHECK(!rdma_create_qp(side.id, NULL, &init));
@@ -158,7 +163,7 @@ static void progress(void)
 static void begin_id(void)
 {
     FUZZ_CHECK(!rdma_create_id(channel, &side.id, NULL, RDMA_PS_TCP));
-    FUZZ_CHECK(!rdma_resolve_addr(side.id, NULL, (struct sockaddr *)&place, 1000));
+    FUZZ_CHECK(!rdma_resolve_addr(side.id, NULL, (struct sockaddr *)&place, RESOLVE_MS));
 }
 
 static void begin_rsocket(void)
