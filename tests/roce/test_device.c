@@ -400,6 +400,81 @@ START_TEST(anything_from_the_peer_s_address)
 }
 END_TEST
 
+/* --- upcalls --- */
+
+static struct ri_qp *other[2];
+
+static struct ri_qp *new_qp(struct end *end, uint32_t *qpn)
+{
+    struct ri_qp_attr attr = { .size = sizeof(attr),
+                               .type = RI_QP_RC,
+                               .lane = end->fake.lane,
+                               .send_cq = end->send_cq,
+                               .recv_cq = end->recv_cq,
+                               .max_send_wr = 4,
+                               .max_recv_wr = 4,
+                               .max_send_sge = 1,
+                               .max_recv_sge = 1 };
+    struct ri_qp_info info = { .size = sizeof(info) };
+    struct ri_qp *qp;
+
+    OK(end->fake.privileged.qp_create(end->pd, &attr, &qp));
+    OK(end->fake.privileged.qp_query(qp, &info));
+    *qpn = info.qpn;
+    return qp;
+}
+
+/* Both ends have a second QP, which is connected; the first ones are, too. */
+static void connect_two_pairs(void)
+{
+    struct ri_qp *first[2] = { A->qp, B->qp };
+    uint32_t qpn[2] = { A->qpn, B->qpn };
+
+    for (int i = 0; i < 2; i++)
+        other[i] = bed[i].qp = new_qp(&bed[i], &bed[i].qpn);
+    bed_connect();
+    for (int i = 0; i < 2; i++) {
+        bed[i].qp = first[i];
+        bed[i].qpn = qpn[i];
+    }
+    bed_connect();
+}
+
+static void destroy_other(const struct ri_host *host, void *context)
+{
+    (void)host, (void)context;
+    if (other[0])
+        OK(A->fake.privileged.qp_destroy(other[0]));
+    other[0] = NULL;
+}
+
+/* In one run: a Send, whose upcall destroys the QP for which an acknowledgement is behind it. */
+START_TEST(an_upcall_destroys_the_QP_of_the_next_packet)
+{
+    struct ri_recv_wr receive = { .cookie = 1 }, *bad_receive;
+    struct ri_send_wr send = { .opcode = RI_WR_SEND }, *bad;
+
+    bed_open(1, NULL);
+    connect_two_pairs();
+    OK(other[1]->ops->post_recv(other[1], &receive, &bad_receive));
+    OK(other[0]->ops->post_send(other[0], &send, &bad));
+    bed_receive(A, 2, bed_sge(A, 0, 64));
+    OK(A->fake.user.arm(A->recv_cq, RI_ARM_NEXT, 0));
+    A->fake.host.cq_event = destroy_other;
+    OK(bed_post(B, request(RI_WR_SEND, 3), bed_sge(B, 0, 64)));
+    fake_host_run(&B->fake, NULL); /* its acknowledgement is behind the Send */
+    fake_host_run(&A->fake, NULL);
+    ck_assert_ptr_null(other[0]);
+    bed_take(A, A->recv_cq, 2, RI_WC_SUCCESS);
+    bed_take(B, B->recv_cq, 1, RI_WC_SUCCESS);
+    ck_assert_uint_eq(bed_counter(A, "packets to unknown queue pairs"), 1);
+    bed_take(B, B->send_cq, 3, RI_WC_SUCCESS);
+    send_one(64, false);
+    OK(B->fake.privileged.qp_destroy(other[1]));
+    bed_close();
+}
+END_TEST
+
 /* --- threads --- */
 
 #define POSTS 20000u
@@ -476,6 +551,7 @@ int main(void)
                  the_MTU_of_the_option_is_the_largest);
     tc_add_tests(strangers, packets_of_another_address_are_dropped);
     tcase_add_loop_test(strangers, anything_from_the_peer_s_address, 0, 4);
-    tc_add_tests(threads, two_threads_post_beside_the_passes);
+    tc_add_tests(threads, an_upcall_destroys_the_QP_of_the_next_packet,
+                 two_threads_post_beside_the_passes);
     return tc_main(suite);
 }

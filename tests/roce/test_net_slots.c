@@ -457,6 +457,36 @@ START_TEST(what_is_no_address_and_no_number_of_slots)
 }
 END_TEST
 
+/* Each its own, also on one address; when all are taken it is said, and one that is given back is
+ * there again. */
+START_TEST(each_opening_of_a_process_has_a_slot_of_its_own)
+{
+    const struct net_options options = { .slots = SLOTS };
+    struct net_port *port[SLOTS];
+    struct net *net[SLOTS], *more;
+    struct net_why why;
+    uint32_t seen = 0;
+
+    net_namespace();
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        ck_assert_int_eq(net_open(&options, &net[i], &why), RI_OK);
+        ck_assert_int_eq(net_port_open(net[i], net_test_key(1).gid, 0, &port[i], &why), RI_OK);
+        ck_assert_uint_eq(seen >> net_slot(net[i]) & 1u, 0);
+        seen |= 1u << net_slot(net[i]);
+        ck_assert_uint_eq(net_qpn_take(net[i]) % SLOTS, net_slot(net[i]));
+    }
+    ck_assert_int_eq(net_open(&options, &more, &why), RI_ERR_LIMIT);
+    net_port_close(port[3]);
+    net_close(net[3]);
+    ck_assert_int_eq(net_open(&options, &net[3], &why), RI_OK);
+    ck_assert_int_eq(net_port_open(net[3], net_test_key(1).gid, 0, &port[3], &why), RI_OK);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        net_port_close(port[i]);
+        net_close(net[i]);
+    }
+}
+END_TEST
+
 START_TEST(nothing_stays_open)
 {
     const struct net_options options = { .slots = SLOTS };
@@ -491,6 +521,7 @@ int main(void)
     tc_add_tests(other, another_user_does_not_get_the_address,
                  names_of_another_user_are_not_believed, all_names_of_another_user_cost_a_sentence,
                  another_user_gets_no_answer, another_program_has_the_port,
-                 what_is_no_address_and_no_number_of_slots, nothing_stays_open);
+                 what_is_no_address_and_no_number_of_slots,
+                 each_opening_of_a_process_has_a_slot_of_its_own, nothing_stays_open);
     return tc_main(suite);
 }
