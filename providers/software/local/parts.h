@@ -27,8 +27,9 @@ static inline int local_parts(uint64_t address, uint32_t octets, bool ends_write
                               struct iovec parts[2])
 {
     const uint32_t page = 4096, to_boundary = (uint32_t)((address + octets - 1) & 7) + 1;
+    const bool ends_word = to_boundary == 8 && octets >= 8;
     /* A word that is written as one, or the last octet, behind those of its word. */
-    const uint32_t last = in_order || to_boundary == 8 ? to_boundary : 1;
+    const uint32_t last = in_order ? to_boundary : ends_word ? 8 : 1;
     const bool whole = !ends_write || octets <= last ||
                        (in_order && (address & (page - 1)) + octets <= page);
     const uint32_t head = whole ? octets : octets - last;
