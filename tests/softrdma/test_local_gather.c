@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short Writes of the way `vm` that leave together: one system call has several of them, each is
- * what it would be alone, and none waits longer than until its consumer looks.
+ * Short requests that leave together: Sends, and Writes of the way `vm`, of which one system call
+ * has several. Each is what it would be alone, and none waits longer than until its consumer looks.
  */
 #include "local_bed.h"
 
@@ -286,15 +286,15 @@ START_TEST(another_request_takes_them_along)
 {
     open_pair();
     begin_polling();
-    side_receive(b, 9, region_sge(&to, ROOM - 64, 64));
+    side_receive(b, 9, region_sge(&to, ROOM - 1024, 1024));
     for (uint32_t i = 0; i < 6; i++)
         write_one(i);
     ck_assert_uint_eq(direct(), 1);
-    side_send(a, 6, region_sge(&from, 0, 8));
+    side_send(a, 6, region_sge(&from, 0, 1024)); /* not short */
     ck_assert_uint_eq(direct(), 6);
-    side_expect(b, b->recv_cq, 9, RI_WC_SUCCESS, 8);
+    side_expect(b, b->recv_cq, 9, RI_WC_SUCCESS, 1024);
     expect_in_order(0, 6);
-    side_expect(a, a->send_cq, 6, RI_WC_SUCCESS, 8);
+    side_expect(a, a->send_cq, 6, RI_WC_SUCCESS, 1024);
     close_pair();
 }
 END_TEST
@@ -334,10 +334,82 @@ START_TEST(an_end_in_order_takes_them_along)
 }
 END_TEST
 
+/* --- Sends --- */
+
+static uint32_t published(void)
+{
+    const struct qp *qp = container_of(a->qp, struct qp, base);
+
+    return atomic_load(&local_qp(qp)->given);
+}
+
+static void receive_and_send(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        side_receive(b, i, region_sge(&to, 4096 + 64 * i, 64));
+    begin_polling();
+    for (uint32_t i = 0; i < count; i++)
+        side_send(a, i, region_sge(&from, 64 * i, 64));
+}
+
+static void expect_received(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, 64);
+        side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 64);
+    }
+    ck_assert_mem_eq(to.octets + 4096, from.octets, (size_t)64 * count);
+}
+
+START_TEST(sends_leave_by_the_next_pass)
+{
+    open_pair();
+    receive_and_send(6);
+    ck_assert_uint_eq(published(), 1);
+    fake_host_run(&bed.fake, a->send_cq);
+    ck_assert_uint_eq(published(), 6);
+    expect_received(6);
+    close_pair();
+}
+END_TEST
+
+START_TEST(many_sends_leave_without_a_pass)
+{
+    open_pair();
+    receive_and_send(40);
+    ck_assert_uint_eq(published(), 33); /* alone, then 16 and 16 */
+    expect_received(40);
+    close_pair();
+}
+END_TEST
+
+/* Sends and Writes in turn: what waits keeps its order. */
+START_TEST(sends_and_writes_keep_their_order)
+{
+    open_pair();
+    for (uint32_t i = 0; i < 10; i++)
+        side_receive(b, i, region_sge(&to, 4096 + 64 * i, 64));
+    begin_polling();
+    for (uint32_t i = 0; i < 20; i += 2) {
+        side_send(a, i, region_sge(&from, 64 * i, 64));
+        write_one(i + 1);
+    }
+    for (uint32_t i = 0; i < 20; i++)
+        side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 64);
+    for (uint32_t i = 0; i < 10; i++) {
+        side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, 64);
+        ck_assert_mem_eq(to.octets + 4096 + 64 * i, from.octets + 128 * i, 64);
+        ck_assert_mem_eq(to.octets + 128 * i + 64, from.octets + 128 * i + 64, 64);
+    }
+    close_pair();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("local_gather");
     TCase *lists = tc_case(suite, "lists", NULL, NULL);
+    TCase *sends = tc_case(suite, "sends", NULL, NULL);
     TCase *posts = tc_case(suite, "posts", NULL, NULL);
 
     tc_add_tests(lists, a_list_is_written_by_one_call, a_page_that_cannot_be_written_divides_them);
@@ -347,5 +419,7 @@ int main(void)
                  nobody_sleeps_while_one_waits, many_leave_without_a_poll,
                  another_request_takes_them_along, an_end_in_order_takes_them_along);
     tcase_add_loop_test(posts, none_waits_for_a_consumer_that_does_not_poll, 0, 2);
+    tc_add_tests(sends, sends_leave_by_the_next_pass, many_sends_leave_without_a_pass,
+                 sends_and_writes_keep_their_order);
     return tc_main(suite);
 }

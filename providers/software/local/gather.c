@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts of a local QP. A short Send goes into the ring at once. Short Writes that take a system
- * call each leave together where the consumer streams: it has posted one since it last polled, so
- * those behind it wait until it polls again, or until there are GATHERED of them.
+ * Posts of a local QP. Short requests leave together where the consumer streams: it has posted one
+ * since it last polled, so those behind it wait until it polls again, or until there are several.
+ * Writes of the way `vm` take one system call then; Sends, one look whether the peer sleeps, and
+ * the peer does not wait for the cache line that the next one changes. Writes of other ways leave
+ * at once.
  *
- * NOTHING IS LOST, as in coalescing over a network: Writes wait while the QP is on the lane's list,
- * so nobody sleeps for the lane, and a pass or a poll that takes the QP off has them leave. That
- * takes sq.posting between taking the QP off and running tx, so it sees what was posted before.
+ * NOTHING IS LOST, as in coalescing over a network: requests wait while the QP is on the lane's
+ * list, so nobody sleeps for the lane, and a pass or a poll that takes the QP off has them leave.
+ * That takes sq.posting between taking the QP off and running tx, so it sees what was posted
+ * before.
  */
 #include "local.h"
 
 #include "providers/software/core/coalesced.h"
 #include "providers/software/core/post.h"
 
-#define GATHERED 64u
+/* So many wait at most. */
+#define SENDS  16u
+#define WRITES 64u
 
 enum leaving { LEAVES, WAITS, WAITS_WAKE };
 
 /* What a short request does that was posted just now. Under posting. */
-static enum leaving choose(struct local_qp *qp)
+static enum leaving choose(struct local_qp *qp, uint32_t most)
 {
     const uint32_t polls = lane_polls(qp->core->lane);
 
@@ -28,7 +33,7 @@ static enum leaving choose(struct local_qp *qp)
         qp->left_at = polls;
         return LEAVES;
     }
-    if (++qp->gathered == GATHERED) {
+    if (++qp->gathered >= most) {
         qp->gathered = 0;
         return LEAVES;
     }
@@ -37,8 +42,7 @@ static enum leaving choose(struct local_qp *qp)
 
 static bool may_wait(const struct local_qp *qp, const struct ri_send_wr *wr)
 {
-    return wr->opcode == RI_WR_RDMA_WRITE &&
-           atomic_load_explicit(&qp->by_kernel, memory_order_relaxed);
+    return wr->opcode == RI_WR_SEND || atomic_load_explicit(&qp->by_kernel, memory_order_relaxed);
 }
 
 /* Inside tx. False: there is more to do. */
@@ -59,9 +63,9 @@ static bool post_short(struct qp *base, const struct ri_send_wr *wr)
         return false;
     index = atomic_load_explicit(&base->sq.posted, memory_order_relaxed);
     if (likely(qp_state(base) != RI_QPS_IDLE))
-        wqe = post_plain(base, wr, wr->sg_list->length, index, 0);
+        wqe = post_plain(base, wr, wr->sg_list->length, index, WQE_SHORT);
     if (wqe && may_wait(local_qp(base), wr))
-        leaving = choose(local_qp(base));
+        leaving = choose(local_qp(base), wr->opcode == RI_WR_SEND ? SENDS : WRITES);
     spinlock_unlock(&base->sq.posting);
     if (unlikely(leaving == WAITS_WAKE))
         base->rnic->host->wake(base->rnic->host, base->lane->base.context);

@@ -85,7 +85,7 @@ struct local_qp {
     uint64_t placed_directly;
     bool refused_directly;
 
-    /* --- short Writes that wait for others: under sq.posting (gather.c) --- */
+    /* --- short requests that wait for others: under sq.posting (gather.c) --- */
     uint32_t gathered; /* since the QP was put on the lane's list */
     uint32_t left_at;  /* lane_polls() when one left at once */
 
@@ -218,7 +218,7 @@ bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
 /* wire.post_send. */
 enum ri_status local_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
-/* Writes that waited do so no more: tx runs next. No lock held. */
+/* Requests that waited do so no more: tx runs next. No lock held. */
 void local_leave_together(struct local_qp *qp);
 
 /* --- direct.c: inside tx, but the last one --- */

@@ -225,6 +225,56 @@ static enum step publish_message(struct local_qp *qp, struct wqe *wqe)
     return step;
 }
 
+/* --- short Sends --- */
+
+/* publish_piece() for a Send that is one record. False: nothing has changed, and that finds out
+ * why. */
+static inline bool publish_short(struct local_qp *qp, const struct wqe *wqe)
+{
+    struct ring_header header = { .kind = RING_REQUEST,
+                                  .opcode = RI_WR_SEND,
+                                  .flags = wqe->flags & RI_WR_SOLICITED ? RING_SOLICITED : 0,
+                                  .piece = (uint32_t)wqe->length,
+                                  .length = (uint32_t)wqe->length };
+    uint8_t *memory, *place;
+
+    if (unlikely(!find_payload(qp, &wqe->sges[0], 0, header.piece, &memory)))
+        return false;
+    place = ring_reserve(&qp->put, header.piece);
+    if (unlikely(!place))
+        return false;
+    copy_short(place, memory, header.piece);
+    tell(qp, &header);
+    give(qp);
+    local_stores(qp->memory);
+    ring_publish(&qp->put, &header);
+    return true;
+}
+
+/* Nothing of another message stands before it, and no octets are watched. */
+static inline bool is_plain(const struct local_qp *qp)
+{
+    return likely(!qp->begun) && likely(!qp->core->rnic->options.guard);
+}
+
+/* Connected by this wire, in full operation, and the request is the next one. */
+static inline bool is_next(const struct qp *base, const struct local_qp *qp, uint32_t index)
+{
+    return likely(qp->memory != NULL) && likely(qp_state(base) == RI_QPS_RTS) &&
+           likely(atomic_load_explicit(&base->sq.next, memory_order_relaxed) == index);
+}
+
+bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index)
+{
+    struct local_qp *qp = local_qp(base);
+
+    tx_assert_inside(base);
+    if (!is_next(base, qp, index) || !is_plain(qp) || !publish_short(qp, wqe))
+        return false;
+    local_wake_peer(qp);
+    return true;
+}
+
 /* --- the queue --- */
 
 /* It completes at once; its completion follows those before it. */
@@ -276,6 +326,9 @@ static enum step publish_next(struct local_qp *qp, uint32_t *pieces)
     uint32_t index = atomic_load_explicit(&qp->core->sq.next, memory_order_relaxed);
     struct wqe *wqe = wq_slot(&qp->core->sq, index);
 
+    if ((wqe->flags & WQE_SHORT) && wqe->opcode == RI_WR_SEND && wqe->length && is_plain(qp) &&
+        publish_short(qp, wqe))
+        return STEP_ON; /* it has no fence */
     if (!qp->begun && must_wait(qp, wqe, index))
         return STEP_WAIT;
     if (wqe_is_local(wqe))
@@ -313,41 +366,4 @@ void local_publish(struct qp *base)
         local_wake_peer(qp);
     if (step == STEP_ON && wq_pending(&base->sq))
         tx_defer_to_lane(base);
-}
-
-/* --- a short Send that is posted alone --- */
-
-/* Connected by this wire, in full operation, and the request is the next one. */
-static inline bool is_next(const struct qp *base, const struct local_qp *qp, uint32_t index)
-{
-    return likely(qp->memory != NULL) && likely(qp_state(base) == RI_QPS_RTS) &&
-           likely(atomic_load_explicit(&base->sq.next, memory_order_relaxed) == index) &&
-           likely(!qp->begun) && likely(!base->rnic->options.guard);
-}
-
-/* publish_piece() for a Send that is one. */
-bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index)
-{
-    struct local_qp *qp = local_qp(base);
-    struct ring_header header = { .kind = RING_REQUEST,
-                                  .opcode = RI_WR_SEND,
-                                  .flags = wqe->flags & RI_WR_SOLICITED ? RING_SOLICITED : 0,
-                                  .piece = (uint32_t)wqe->length,
-                                  .length = (uint32_t)wqe->length };
-    uint8_t *memory, *place;
-
-    tx_assert_inside(base);
-    if (!is_next(base, qp, index) ||
-        unlikely(!find_payload(qp, &wqe->sges[0], 0, header.piece, &memory)))
-        return false;
-    place = ring_reserve(&qp->put, header.piece);
-    if (unlikely(!place))
-        return false;
-    copy_short(place, memory, header.piece);
-    tell(qp, &header);
-    give(qp);
-    local_stores(qp->memory);
-    ring_publish(&qp->put, &header);
-    local_wake_peer(qp);
-    return true;
 }
