@@ -286,9 +286,11 @@ END_TEST
 static void traffic_class_and_hop_limit(uint32_t address)
 {
     struct net_to to = { .traffic_class = 0x2B, .hop_limit = 33, .flow_label = 0x12345 };
+    struct share_key from;
     struct net_packet packet;
 
     open_bed(address);
+    from = address ? net_test_key(1) : bed.key;
     fill();
     memcpy(to.gid, bed.key.gid, GID_LEN);
     set_path(&to);
@@ -300,7 +302,7 @@ static void traffic_class_and_hop_limit(uint32_t address)
         ck_assert(net_next(bed.rx, &packet));
         ck_assert_uint_eq(packet.traffic_class, 0x2B);
         ck_assert_uint_eq(packet.hop_limit, i ? 33 : 0);
-        ck_assert_mem_eq(packet.source, address ? net_test_key(1).gid : bed.key.gid, GID_LEN);
+        ck_assert_mem_eq(packet.source, from.gid, GID_LEN);
         while (net_receive(bed.to, NET_DATA, bed.rx))
             ;
         net_port_want_hop_limit(bed.to);
