@@ -236,12 +236,11 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     if (unlikely(atomic_load_explicit(&lane->version, memory_order_acquire) !=
                  pass->served_version))
         work_done = serve_changed(lane, budget);
-    else if (!pass->served_count)
-        return 0;
     /* The ready streams included the polled ones. */
     if (!work_done && !has_event(first))
         work_done = pass->served_count == 1 ? rx_run(pass->served[0])
-                                            : serve_polled(lane, first, budget);
+                    : pass->served_count    ? serve_polled(lane, first, budget)
+                                            : 0;
     return work_done;
 }
 
