@@ -300,6 +300,7 @@ later:
 
 bool qp_retire_received(struct qp *qp)
 {
+    contract(!qp->srq);
     return retire_fast(qp->recv_cq, qp, &qp->rq, true);
 }
 

@@ -289,7 +289,7 @@ static inline void retire(struct qp *core)
 {
     if (wq_may_retire(&core->sq) && !qp_retire_answered(core))
         qp_retire(core, &core->sq);
-    if (wq_may_retire(&core->rq) && !qp_retire_received(core))
+    if (wq_may_retire(&core->rq) && (core->srq || !qp_retire_received(core)))
         qp_retire(core, &core->rq);
 }
 
