@@ -4,7 +4,6 @@
  * sleeping thread.
  */
 #include "lane_one.h"
-#include "ual/progress/lane_private.h"
 
 #include "base/cpus.h"
 
@@ -470,22 +469,6 @@ START_TEST(a_deadline_of_the_provider_reaches_the_sleeper)
 }
 END_TEST
 
-/* Nothing arrives that would wake it: each pass would arm the lane for it. It looks again when the
- * polls have ended. */
-START_TEST(polls_displace_the_background_thread)
-{
-    const uint64_t end = tc_deadline(2000); /* before it wakes by itself */
-    struct ual_event event;
-
-    ck_assert(tc_until(ual_lane_is_sleeper(lf_lane, &lf_lane->background), 10000));
-    while (ual_lane_is_sleeper(lf_lane, &lf_lane->background)) {
-        (void)ual_evd_dequeue(evd, &event);
-        ck_assert(!tc_expired(end));
-    }
-    ck_assert(tc_until(ual_lane_is_sleeper(lf_lane, &lf_lane->background), 10000));
-}
-END_TEST
-
 /* A consumer displaces the background thread and leaves at once: the background thread must not
  * stay asleep in epoll, without regard to timers. On one core, with a preemptible background
  * thread, so that the consumer runs between any two of its steps. */
@@ -569,7 +552,7 @@ int main(void)
     tcase_add_loop_test(sleepers, traffic_for_others_does_not_stretch_a_wait, 0, 2);
     tc_add_tests(sleepers, nothing_is_left_behind, nothing_unseen_is_left_behind,
                  a_deadline_of_the_provider_reaches_the_sleeper,
-                 polls_displace_the_background_thread, a_displaced_background_thread_comes_back,
-                 wake_makes_somebody_run, nobody_runs_a_paused_lane);
+                 a_displaced_background_thread_comes_back, wake_makes_somebody_run,
+                 nobody_runs_a_paused_lane);
     return tc_main(suite);
 }

@@ -248,49 +248,6 @@ static void put_watch_off(struct ual_lane *lane, bool worked)
     ual_lane_set_watch(lane, now + PACE_PUT_OFF);
 }
 
-#define CLOSE_POLLS 32u
-
-/* CLOSE_POLLS came since the background thread has the place, and came closely. Under running. */
-static bool polls_closely(struct ual_lane *lane)
-{
-    uint64_t now;
-
-    if (lane->close_polls && ++lane->close_polls <= CLOSE_POLLS)
-        return false;
-    now = clock_now();
-    if (lane->close_polls && now - lane->close_since < CLOSE_POLLS * POLL_GAP)
-        return true;
-    lane->close_polls = 1;
-    lane->close_since = now;
-    return false;
-}
-
-static bool has_background(const struct ual_lane *lane)
-{
-    return atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == &lane->background;
-}
-
-/*
- * The background thread has the sleeper's place, and a consumer polls: that thread leaves the work
- * to it when it is woken by something that arrives, but it may have to wait for a processor, and
- * until then each pass arms the lane for it, and who shares memory with the lane wakes it. So it
- * loses the place. Kicked, it watches whether polls go on, as ever. Under running.
- */
-static void displace_background(struct ual_lane *lane)
-{
-    bool in_epoll = false;
-
-    spinlock_lock(&lane->sleep_lock);
-    if (has_background(lane) && !atomic_load(&lane->busy)) {
-        atomic_store_explicit(&lane->sleeper, NULL, memory_order_relaxed);
-        in_epoll = lane->background.sleep_until != 0;
-        lane->displaced = true;
-    }
-    spinlock_unlock(&lane->sleep_lock);
-    if (in_epoll)
-        ual_lane_kick(lane);
-}
-
 /* Under running, which it releases. */
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
@@ -303,10 +260,6 @@ static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
         put_watch_off(lane, work != 0);
     else if (work && lane->polls >= POLLS_PER_EPOLL / 2)
         lane->polls = POLLS_PER_EPOLL; /* in the next poll, while the peer answers */
-    if (likely(!has_background(lane)))
-        lane->close_polls = 0;
-    else if (polls_closely(lane))
-        displace_background(lane);
     ual_lane_pass_on_remaining(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);

@@ -152,18 +152,13 @@ static bool serve_in_epoll(struct ual_lane *lane)
     return false;
 }
 
-/* Leaves the place of the sleeper, if this thread still has it. True: it lost it to polls. */
-static bool leave_epoll(struct ual_lane *lane)
+/* Leaves the place of the sleeper, if this thread still has it. */
+static void leave_epoll(struct ual_lane *lane)
 {
-    bool displaced;
-
     spinlock_lock(&lane->sleep_lock);
-    displaced = lane->displaced;
-    lane->displaced = false;
     if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == &lane->background)
         atomic_store_explicit(&lane->sleeper, NULL, memory_order_relaxed);
     spinlock_unlock(&lane->sleep_lock);
-    return displaced;
 }
 
 enum duty { DUTY_WATCH, DUTY_SERVE, DUTY_DEEP };
@@ -228,8 +223,7 @@ static uint64_t serve(struct ual_lane *lane, struct pace *pace)
     bool left = serve_in_epoll(lane);
     uint64_t served = clock_now() - began;
 
-    if (leave_epoll(lane))
-        return PACE_LAST; /* they polled right now, and postpone it */
+    leave_epoll(lane);
     return left ? pace_after_leaving(pace, served) : pace_after_service(pace, served);
 }
 

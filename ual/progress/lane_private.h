@@ -47,15 +47,11 @@ struct ual_lane {
     int watch_fd;
 
     atomic_int running;
-    atomic_uint takers;  /* threads that wait for the run to end */
-    atomic_ulong runner; /* pthread_t inside the run, 0 none */
-    atomic_uint runs;    /* polls by consumers */
-    atomic_uint takes;   /* completions taken without a poll, approximately */
-    unsigned int polls;  /* busy polls since epoll was polled last; under running */
-    /* Polls while the background thread has the sleeper's place, and when the first was; under
-     * running */
-    unsigned int close_polls;
-    uint64_t close_since;
+    atomic_uint takers;               /* threads that wait for the run to end */
+    atomic_ulong runner;              /* pthread_t inside the run, 0 none */
+    atomic_uint runs;                 /* polls by consumers */
+    atomic_uint takes;                /* completions taken without a poll, approximately */
+    unsigned int polls;               /* busy polls since epoll was polled last; under running */
     atomic_uint_least64_t put_off_at; /* CLOCK_NEVER: not at present */
     atomic_bool was_put_off;          /* since the background thread set watch_fd */
     atomic_uint_least64_t provider_deadline;
@@ -86,7 +82,6 @@ struct ual_lane {
     atomic_bool busy; /* it does so now, and has the sleeper's place when no consumer has it;
                        * written under sleep_lock */
     bool deep;        /* under sleep_lock */
-    bool displaced;   /* the background thread lost its place to polls; under sleep_lock */
     bool alone;       /* on one processor; written by the background thread only */
     struct adaptive_spin after_work_spin;
     atomic_bool stop;
@@ -124,8 +119,6 @@ static inline void ual_lane_assert_run(const struct ual_lane *lane)
     contract(atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
              (unsigned long)pthread_self());
 }
-/* A consumer is polling if its polls come at most POLL_GAP apart. */
-#define POLL_GAP (20 * CLOCK_NS_PER_US)
 /* After a run by another thread: the sleeper handles the work that is left, but must be woken for
  * it. Inside that run. */
 void ual_lane_pass_on_remaining(struct ual_lane *lane);

@@ -46,7 +46,8 @@
 #include <sched.h>
 #include <utlist.h>
 
-/* A consumer is polling if POLLS_LEAST of its polls came close to each other. */
+/* A consumer is polling if its polls come at most POLL_GAP apart, and POLLS_LEAST of them did. */
+#define POLL_GAP    (20 * CLOCK_NS_PER_US)
 #define POLLS_LEAST 4
 
 /* Waits until the background thread has left epoll_wait, where it would be woken first. If that
