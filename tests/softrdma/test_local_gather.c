@@ -77,14 +77,15 @@ static void fill(struct list *list, const uint32_t (*spans)[2], uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         list->sges[i] = region_sge(&from, 1024 * i, spans[i][1]);
-        list->wrs[i] = (struct ri_send_wr){ .next = i + 1 < count ? &list->wrs[i + 1] : NULL,
-                                            .cookie = i,
-                                            .opcode = RI_WR_RDMA_WRITE,
-                                            .flags = RI_WR_SIGNALED,
-                                            .sg_list = &list->sges[i],
-                                            .num_sge = 1,
-                                            .rdma = { (uintptr_t)to.octets + spans[i][0],
-                                                      to.keys.rkey } };
+        list->wrs[i] = (struct ri_send_wr){
+            .next = i + 1 < count ? &list->wrs[i + 1] : NULL,
+            .cookie = i,
+            .opcode = RI_WR_RDMA_WRITE,
+            .flags = RI_WR_SIGNALED,
+            .sg_list = &list->sges[i],
+            .num_sge = 1,
+            .rdma = { .remote_addr = (uintptr_t)to.octets + spans[i][0], .rkey = to.keys.rkey }
+        };
     }
 }
 
