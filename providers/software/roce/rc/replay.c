@@ -105,7 +105,8 @@ static bool send_responses(struct rc_qp *qp, uint32_t most)
     for (at[0] = *reading; at[count].active && count < most; count++) {
         at[count + 1] = at[count];
         add_response(qp, &batch, &at[count + 1], memory);
-        memory += at[count].left - at[count + 1].left;
+        if (memory) /* of an empty Read there is none */
+            memory += at[count].left - at[count + 1].left;
     }
     taken = rc_transmit(qp, &batch);
     rc_count(&qp->counters.packets_sent, taken);
