@@ -411,11 +411,11 @@ static inline bool take_single(struct local_qp *qp, const struct ring_header *he
 static enum outcome take_record(struct local_qp *qp, const struct ring_header *header,
                                 const uint8_t *octets)
 {
-    const bool again = qp->waiting;
+    const bool again = qp->waiting, single = !again && is_single(qp, header);
     enum outcome outcome = OUTCOME_DONE;
 
     local_has_found(qp->memory);
-    if (!again && is_single(qp, header)) {
+    if (single) {
         outcome = hear_progress(qp, header);
         if (outcome != OUTCOME_DONE || take_single(qp, header, octets))
             return outcome;
@@ -424,7 +424,7 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
         qp->record = *header;
         if (!is_in_turn(qp, header))
             return local_refuse(qp, &broken);
-        if (header->kind == RING_REQUEST)
+        if (header->kind == RING_REQUEST && !single)
             outcome = hear_progress(qp, header);
         if (outcome == OUTCOME_DONE && !qp->open)
             outcome = begin(qp, header);
