@@ -18,6 +18,17 @@ static struct {
     uint32_t count;
 } devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+static void warn_of_numbers(const struct vb_context *context)
+{
+    const uint64_t connects = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B;
+
+    if (!(ual_device_attr(context->device)->features & connects))
+        ual_log(RI_LOG_WARNING,
+                "%s has no connection manager: rdma_cm cannot connect over it; exchange queue "
+                "pair numbers (perftest without -R), or take another device (ital-run --as roce)",
+                context->verbs.context.device->name);
+}
+
 /* Under the lock. Leaves out a device that cannot be opened; the log has the reason. */
 static uint32_t open_all(struct ibv_device **list, uint32_t count)
 {
@@ -28,8 +39,10 @@ static uint32_t open_all(struct ibv_device **list, uint32_t count)
     for (uint32_t i = 0; devices.contexts && devices.pds && i < count; i++) {
         struct ibv_context *context = ibv_open_device(list[i]);
 
-        if (context)
+        if (context) {
             devices.contexts[opened++] = vb_context_of(context);
+            warn_of_numbers(vb_context_of(context));
+        }
     }
     if (!opened) {
         free(devices.contexts);
