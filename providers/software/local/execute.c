@@ -411,7 +411,8 @@ static inline bool take_single(struct local_qp *qp, const struct ring_header *he
 static enum outcome take_record(struct local_qp *qp, const struct ring_header *header,
                                 const uint8_t *octets)
 {
-    const bool again = qp->waiting, single = !again && is_single(qp, header);
+    const bool again = qp->waiting;
+    const bool single = !again && is_single(qp, header);
     enum outcome outcome = OUTCOME_DONE;
 
     local_has_found(qp->memory);
