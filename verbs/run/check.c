@@ -175,6 +175,10 @@ int run_check(const char *path, const char *folder)
         return 125;
     }
     interpreter = elf_interpreter(&file);
+    if (!run_preload_before_rpath(path, folder, false)) {
+        elf_close(&file);
+        return 125;
+    }
     check.missing = run_warn(path);
     versions = check.missing || run_has_versions(path, folder);
     if (!interpreter) {

@@ -138,50 +138,23 @@ static int read_options(int argc, char **argv, struct options *options)
     return -1;
 }
 
-/* The path comes before those that are in the variable. */
-static bool put_in_front(const char *variable, const char *path)
-{
-    const char *before = getenv(variable);
-    char *list;
-    bool done;
-
-    if (asprintf(&list, "%s%s%s", path, before && *before ? ":" : "", before ? before : "") < 0)
-        return false;
-    done = setenv(variable, list, 1) == 0;
-    free(list);
-    return done;
-}
-
 /* The variables that the libraries read. */
 static bool set_environment(const char *folder, const struct options *options)
 {
-    return put_in_front("LD_LIBRARY_PATH", folder) && run_set_filters(&options->filters) &&
+    return run_put_in_front("LD_LIBRARY_PATH", folder) && run_set_filters(&options->filters) &&
            (!options->interface || !setenv("ITAL_INTERFACE", options->interface, 1)) &&
            (!options->as || !setenv("ITAL_VERBS_AS", options->as, 1));
 }
 
 static void tell_libraries(const char *folder)
 {
-    static const char *const names[] = { "libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1",
-                                         "libefa.so.1",     "libhns.so.1",    "libmlx4.so.1",
-                                         "libmana.so.1",    "libionic.so.1" };
     char path[PATH_MAX];
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < sizeof(path) &&
+    for (size_t i = 0; i < RUN_LIBRARIES; i++)
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, run_libraries[i]) <
+                sizeof(path) &&
             access(path, R_OK) == 0)
-            run_say("%s is %s", names[i], path);
-}
-
-/* Preloads a library of the folder. path (PATH_MAX octets): its own. False: it said why. */
-static bool preload(const char *folder, const char *library, const char *option, char *path)
-{
-    if ((size_t)snprintf(path, PATH_MAX, "%s/%s", folder, library) >= PATH_MAX ||
-        access(path, R_OK) < 0) {
-        run_say("%s: %s: %s", option, path, strerror(errno));
-        return false;
-    }
-    return put_in_front("LD_PRELOAD", path);
+            run_say("%s is %s", run_libraries[i], path);
 }
 
 /* False: it said why. */
@@ -191,7 +164,7 @@ static bool carry_sockets(const char *folder, const struct options *options)
 
     if (!options->rsockets)
         return true;
-    if (!preload(folder, RSOCKETS, "--rsockets", path))
+    if (!run_preload(folder, RSOCKETS, "--rsockets", path))
         return false;
     if (options->verbose)
         run_say("%s makes rsockets of the program's sockets", path);
@@ -209,7 +182,7 @@ static bool show_devices(const char *folder, const struct options *options)
         return false;
     if (options->devices == DEVICES_MOUNT)
         return run_mount(root);
-    if (!preload(folder, VIEW, "--devices", view))
+    if (!run_preload(folder, VIEW, "--devices", view))
         return false;
     if (options->verbose)
         run_say("%s shows %s", view, root);
@@ -237,6 +210,8 @@ static int run(char **argv, const char *path, const struct options *options, con
 {
     if (options->verbose)
         tell_libraries(folder);
+    if (!run_preload_before_rpath(path, folder, options->verbose))
+        return RUN_FAILED;
     if (!run_warn(path) && !run_has_versions(path, folder))
         return RUN_CANNOT;
     execv(path, argv);

@@ -161,28 +161,13 @@ static void unload(struct library *library)
     }
 }
 
-/* The file that the kernel runs: of a script its interpreter, which may be a script, too. */
-static bool executed(const char *path, char *file)
-{
-    char interpreter[PATH_MAX];
-
-    for (unsigned depth = 0; depth < 5; depth++) {
-        if (!realpath(path, file))
-            return false;
-        if (!run_interpreter(file, interpreter))
-            return true;
-        path = interpreter;
-    }
-    return false;
-}
-
 bool run_has_versions(const char *path, const char *folder)
 {
     struct needs needs = { .folder = folder, .program = malloc(sizeof(*needs.program)) };
     const char *preloaded = getenv("LD_PRELOAD");
     char *list = preloaded ? strdup(preloaded) : NULL;
 
-    if (!needs.program || !executed(path, needs.program->path) ||
+    if (!needs.program || !run_executed(path, needs.program->path) ||
         !elf_open(&needs.program->file, needs.program->path)) {
         free(needs.program);
         free(list);

@@ -19,11 +19,28 @@ bool run_folder(char *folder, char *tried);
 /* Finds the file of a name as execvp(3) does. Returns 0 or an error number. */
 int run_find(const char *name, char *path);
 
+/* preload.c: the libraries of rdma-core that ital's folder has. */
+#define RUN_LIBRARIES 8
+extern const char *const run_libraries[RUN_LIBRARIES];
+/* Sets a variable that is a list of paths: the path comes before what is in it. False: errno says
+ * why. */
+bool run_put_in_front(const char *variable, const char *path);
+/* Preloads a library of the folder. path (PATH_MAX octets): its own. False: it said why, which
+ * begins with the reason that it is wanted for. */
+bool run_preload(const char *folder, const char *library, const char *reason, char *path);
+/* Preloads those libraries that the program, or the interpreter of a script, would find elsewhere
+ * by its RPATH. LD_LIBRARY_PATH has the folder already. verbose: it says which. False: it said why
+ * it could not. */
+bool run_preload_before_rpath(const char *path, const char *folder, bool verbose);
+
 /* warn.c: warns if the libraries cannot come first in that program. Returns the number of
  * reasons. */
 unsigned run_warn(const char *path);
 /* Is the file a script (#!)? interpreter (PATH_MAX octets): the program that runs it. */
 bool run_interpreter(const char *path, char *interpreter);
+/* The file (PATH_MAX octets) that the kernel runs: of a script its interpreter, which may be a
+ * script, too. False: there is none. */
+bool run_executed(const char *path, char *file);
 
 /* filters.c: what --trace, --count and --faults ask for. */
 struct run_filters {

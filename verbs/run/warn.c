@@ -3,16 +3,14 @@
 #include "elf_file.h"
 #include "run.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-static const char *const libraries[] = { "libibverbs.so.1", "librdmacm.so.1" };
 
 /* The dynamic linker ignores LD_LIBRARY_PATH in a program that gains privileges. */
 static unsigned warn_rights(const char *path)
@@ -34,32 +32,6 @@ static unsigned warn_rights(const char *path)
             "libraries are used; run a copy of it, which has no such rights",
             path, what);
     return 1;
-}
-
-/* DT_RPATH, unlike DT_RUNPATH, comes before LD_LIBRARY_PATH. */
-static unsigned warn_rpath(const char *path, const char *rpath)
-{
-    char folder[PATH_MAX], file[PATH_MAX + 32];
-    const char *slash = strrchr(path, '/'), *end;
-    unsigned found = 0;
-
-    for (;; rpath = end + 1) {
-        end = strchrnul(rpath, ':');
-        if (!strncmp(rpath, "$ORIGIN", 7))
-            snprintf(folder, sizeof(folder), "%.*s%.*s", slash ? (int)(slash - path) : 1,
-                     slash ? path : ".", (int)(end - rpath - 7), rpath + 7);
-        else
-            snprintf(folder, sizeof(folder), "%.*s", (int)(end - rpath), rpath);
-        for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++) {
-            snprintf(file, sizeof(file), "%s/%s", folder, libraries[i]);
-            if (*folder && access(file, R_OK) == 0) {
-                run_say("warning: %s has an RPATH, which comes first: it loads %s", path, file);
-                found++;
-            }
-        }
-        if (!*end)
-            return found;
-    }
 }
 
 static bool note_own_copy(const struct elf_symbol *symbol, void *arg)
@@ -105,6 +77,20 @@ bool run_interpreter(const char *path, char *interpreter)
     return true;
 }
 
+bool run_executed(const char *path, char *file)
+{
+    char interpreter[PATH_MAX];
+
+    for (unsigned depth = 0; depth < 5; depth++) {
+        if (!realpath(path, file))
+            return false;
+        if (!run_interpreter(file, interpreter))
+            return true;
+        path = interpreter;
+    }
+    return false;
+}
+
 /* A script runs in its interpreter, which may be a script, too. */
 static unsigned warn_script(const char *path, const char *interpreter, unsigned depth)
 {
@@ -132,7 +118,6 @@ unsigned run_warn(const char *path)
 {
     char interpreter[PATH_MAX];
     struct elf_file file;
-    const char *rpath;
     bool copy = false;
     unsigned found;
 
@@ -152,9 +137,6 @@ unsigned run_warn(const char *path)
         run_say("warning: %s has a copy of libibverbs inside itself, and uses that", path);
         found++;
     }
-    rpath = elf_dynamic(&file, DT_RUNPATH, 0) ? NULL : elf_dynamic(&file, DT_RPATH, 0);
-    if (rpath)
-        found += warn_rpath(path, rpath);
     elf_close(&file);
     return found;
 }
