@@ -200,6 +200,13 @@ static void host_srq_event(const struct ri_host *host, void *context, const stru
     host_qp_event(host, context, event);
 }
 
+static void host_rnic_event(const struct ri_host *host, void *context, const struct ri_event *event)
+{
+    (void)event;
+    FAKE_CHECK(context == host->context);
+    atomic_fetch_add(&((struct fake_host *)context)->rnic_events, 1);
+}
+
 /* ---- life ---- */
 
 static enum ri_status open_lanes(struct fake_host *fake)
@@ -239,6 +246,7 @@ void fake_host_init(struct fake_host *fake, const struct ri_provider *provider, 
         .qp_event = host_qp_event,
         .cq_error = host_cq_error,
         .srq_event = host_srq_event,
+        .rnic_event = host_rnic_event,
     };
     fake_lane_open(&fake->events, epoll);
 }

@@ -45,6 +45,7 @@ struct fake_host {
     bool quiet;             /* lines are made and counted, but not printed */
     unsigned int logged[4]; /* lines by enum ri_log_level */
     atomic_uint runs, sleeps;
+    atomic_uint rnic_events;
 };
 
 /* The host alone, for a test that opens no RNIC with it. provider: has its options; NULL: none.

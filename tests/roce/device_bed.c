@@ -74,21 +74,25 @@ void bed_open(uint32_t n, const char *const *options)
     }
 }
 
+void bed_close_end(struct end *end)
+{
+    if (end->qp)
+        OK(end->fake.privileged.qp_destroy(end->qp));
+    OK(end->fake.privileged.cq_destroy(end->send_cq));
+    OK(end->fake.privileged.cq_destroy(end->recv_cq));
+    OK(end->fake.privileged.mr_deregister(end->mr));
+    OK(end->fake.privileged.pd_destroy(end->pd));
+    fake_host_close(&end->fake, true);
+    fake_host_free(&end->fake);
+    munmap(end->memory, BED_MEMORY);
+    end->closed = true;
+}
+
 void bed_close(void)
 {
-    for (int i = 0; i < 2; i++) {
-        struct end *end = &bed[i];
-
-        if (end->qp)
-            OK(end->fake.privileged.qp_destroy(end->qp));
-        OK(end->fake.privileged.cq_destroy(end->send_cq));
-        OK(end->fake.privileged.cq_destroy(end->recv_cq));
-        OK(end->fake.privileged.mr_deregister(end->mr));
-        OK(end->fake.privileged.pd_destroy(end->pd));
-        fake_host_close(&end->fake, true);
-        fake_host_free(&end->fake);
-        munmap(end->memory, BED_MEMORY);
-    }
+    for (int i = 0; i < 2; i++)
+        if (!bed[i].closed)
+            bed_close_end(&bed[i]);
 }
 
 /* --- states --- */
@@ -154,6 +158,10 @@ static void sleep_for_both(int ms)
 
     for (int i = 0; i < 2; i++) {
         struct fake_host *fake = &bed[i].fake;
+
+        fds[i] = (struct pollfd){ .fd = -1 };
+        if (bed[i].closed)
+            continue;
         int next = clock_poll_ms(clock_now(), fake_lane_next_timer(&fake->events));
 
         if (!fake->lane->ops->lane_arm(fake->lane))
@@ -164,7 +172,18 @@ static void sleep_for_both(int ms)
     }
     poll(fds, 2, ms);
     for (int i = 0; i < 2; i++)
-        fake_lane_pass(&bed[i].fake.events, 0);
+        if (!bed[i].closed)
+            fake_lane_pass(&bed[i].fake.events, 0);
+}
+
+static uint32_t run_both(void)
+{
+    uint32_t done = 0;
+
+    for (int i = 0; i < 2; i++)
+        if (!bed[i].closed)
+            done += fake_host_run(&bed[i].fake, NULL);
+    return done;
 }
 
 bool bed_wait(bool (*holds)(const void *arg), const void *arg, int ms)
@@ -172,7 +191,7 @@ bool bed_wait(bool (*holds)(const void *arg), const void *arg, int ms)
     uint64_t end = tc_deadline(ms);
 
     for (;;) {
-        uint32_t done = fake_host_run(&bed[0].fake, NULL) + fake_host_run(&bed[1].fake, NULL);
+        uint32_t done = run_both();
 
         if (holds(arg))
             return true;

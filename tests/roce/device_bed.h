@@ -34,6 +34,7 @@ struct end {
     uint32_t psn, mtu;
     uint8_t timeout, retry_count, rnr_retry, rnr_timer;
     uint8_t gid[GID_LEN];
+    bool closed; /* no lane of it runs any more */
 };
 
 extern struct end bed[2];
@@ -41,6 +42,8 @@ extern struct end bed[2];
 /* n: 127.0.0.n, or ::1 for 0, of both ends; options of softroce as fake_host_open has them. */
 void bed_open(uint32_t n, const char *const *options);
 void bed_close(void);
+/* One of them, before. */
+void bed_close_end(struct end *end);
 /* Brings an end to the state by what the transition needs. */
 enum ri_status bed_to(struct end *end, enum ri_qp_state state);
 /* Both to RTS. */

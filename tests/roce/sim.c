@@ -153,6 +153,14 @@ static void carrier_timer_set(struct rc_qp *qp, enum rc_side side, uint64_t at)
     pthread_mutex_unlock(&end->sim->lock);
 }
 
+static const char *carrier_silent(struct rc_qp *qp)
+{
+    struct sim_end *end = end_of(qp);
+
+    end->silences++;
+    return end->unreachable;
+}
+
 static void carrier_hide(struct rc_qp *qp)
 {
     struct sim_end *end = end_of(qp);
@@ -165,6 +173,7 @@ static const struct rc_carrier carrier = {
     .send = carrier_send,
     .now = carrier_now,
     .timer_set = carrier_timer_set,
+    .silent = carrier_silent,
     .hide = carrier_hide,
 };
 

@@ -57,6 +57,8 @@ struct sim_end {
     struct rc_attr attr;
     uint64_t timers[RC_SIDES]; /* 0: not set */
     bool connected, refused;
+    const char *unreachable; /* what the carrier says of silence; NULL: nothing */
+    uint32_t silences;       /* so often it was asked */
 };
 
 struct sim {

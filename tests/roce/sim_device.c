@@ -53,6 +53,7 @@ const struct wire sim_wire = {
     .count = count,
     .post_send = wire_post_send,
     .start = start,
+    .qp_free = rc_qp_free,
     RC_WIRE_MEMBERS,
 };
 

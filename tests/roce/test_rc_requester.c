@@ -409,6 +409,53 @@ START_TEST(R013_R070_R071_time_outs_use_up_the_retries)
 }
 END_TEST
 
+/* A peer that has answered is gone; one that never has may be on its way, and has all retries. */
+START_TEST(R072_the_network_refuses_a_peer)
+{
+    const bool answered = _i;
+    uint64_t length = UINT64_C(4096) << 17;
+
+    attr.timeout = 17;
+    attr.retry_cnt = 2;
+    sim.end[0].unreachable = "nobody is there";
+    one_connect();
+    if (answered) {
+        post_send(1);
+        pass_time(10 * SIM_US);
+        answer_ack(PSN(0));
+        expect_wc(SENDS, 1, RI_WC_SUCCESS);
+    }
+    post_send(1);
+    pass_time(length + SIM_US);
+    ck_assert_uint_eq(sim.end[0].silences, 1);
+    if (!answered) {
+        expect_no_wc(SENDS);
+        pass_time(2 * length + SIM_US);
+        ck_assert_uint_eq(sim.end[0].silences, 3);
+    }
+    expect_wc(SENDS, answered ? 2 : 1, RI_WC_TRANSPORT);
+    ck_assert_int_eq(sim.end[0].events.type[0], RI_EVENT_LLP_LOST);
+    ck_assert_int_eq(state(), RI_QPS_ERROR);
+}
+END_TEST
+
+/* Also a QP that only answers. */
+START_TEST(R072_a_broken_way_ends_the_QP)
+{
+    const bool outstanding = _i;
+
+    one_connect();
+    if (outstanding)
+        post_send(1);
+    rc_break(rc_qp(container_of(sim.end[0].qp, struct qp, base)), "too long");
+    pass_time(SIM_US);
+    if (outstanding)
+        expect_wc(SENDS, 1, RI_WC_TRANSPORT);
+    ck_assert_int_eq(sim.end[0].events.type[0], RI_EVENT_LLP_LOST);
+    ck_assert_int_eq(state(), RI_QPS_ERROR);
+}
+END_TEST
+
 START_TEST(R070_without_a_time_out_nothing_ends)
 {
     attr.timeout = 0;
@@ -573,6 +620,8 @@ int main(void)
                  R011_R073_rnr_retry_and_one_sends, R013_R070_R071_time_outs_use_up_the_retries,
                  R070_without_a_time_out_nothing_ends,
                  probes_are_the_oldest_packet_and_use_up_no_retry);
+    tcase_add_loop_test(own, R072_the_network_refuses_a_peer, 0, 2);
+    tcase_add_loop_test(own, R072_a_broken_way_ends_the_QP, 0, 2);
     tc_add_tests(one_case(s, "this side"), a_probe_that_was_the_lost_packet_sends_what_is_behind_it,
                  R080_a_local_error_waits_for_what_is_before_it,
                  R094_local_requests_wait_for_those_before_them,

@@ -60,18 +60,6 @@ static void add(struct roce_qp *qp, struct net_tx *tx, const struct rc_batch *ba
     contract(added);
 }
 
-/* What the kernel refuses is lost: the engine sends it again, or gives up. */
-static void warn(struct roce_qp *qp, int error)
-{
-    if (atomic_exchange(&qp->warned, true))
-        return;
-    ri_log(qp->rc.core.rnic->host, RI_LOG_WARNING,
-           "QP %u: the kernel does not send its packets: %s%s", qp->rc.core.qpn, strerror(error),
-           error == EMSGSIZE ? "; they are too long for the way: a smaller path MTU (option mtu) "
-                               "helps"
-                             : "");
-}
-
 /* Asks to be told when there is room. The mark comes first: who is told looks for it. */
 static void await_room(struct roce_qp *qp)
 {
@@ -81,24 +69,30 @@ static void await_room(struct roce_qp *qp)
     host->rewatch(host, qp->port->watch, EPOLLIN | EPOLLOUT);
 }
 
+/* What the kernel refuses is lost: the engine sends it again, or gives up. A packet that is too
+ * long is too long the next time. */
 static uint32_t carrier_send(struct rc_qp *rc, const struct rc_batch *batch)
 {
     struct roce_qp *qp = roce_qp(rc);
     struct roce_sender *sender = take_sender(qp);
     struct net_stop stop = { .error = 0 };
+    bool too_long = false;
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < batch->count; i++)
         add(qp, sender->tx, batch, i);
     while (!net_tx_flush(sender->tx, &stop) && stop.error != EAGAIN) {
         atomic_fetch_add(&roce_rnic(rc->core.rnic)->counters.unsent, stop.packets);
-        warn(qp, stop.error);
+        roce_warn_unsent(qp, stop.error);
+        too_long |= stop.error == EMSGSIZE;
     }
     left = net_tx_pending(sender->tx);
     net_tx_clear(sender->tx);
     spinlock_unlock(&sender->lock);
     if (left)
         await_room(qp);
+    if (unlikely(too_long))
+        rc_break(rc, "its packets are longer than the way to the peer takes");
     return batch->count - left;
 }
 
@@ -202,5 +196,6 @@ const struct rc_carrier roce_carrier = {
     .send = carrier_send,
     .now = carrier_now,
     .timer_set = carrier_timer_set,
+    .silent = roce_silent,
     .hide = carrier_hide,
 };

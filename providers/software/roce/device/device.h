@@ -97,6 +97,11 @@ struct roce_qp {
     bool told;    /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
     bool touched; /* by the run of the pass: rc_flush() follows */
     atomic_bool warned;
+    /* Inside tx. The question whether anybody is at the peer's UDP port (net_reach_open), if it was
+     * asked; the silence of this connection was told. */
+    bool asked;
+    int reach;
+    bool silence_told;
 };
 
 #define TOUCHED_MAX 64u
@@ -174,6 +179,15 @@ void roce_resume(struct lane *lane, struct roce_port *port);
 void roce_show(struct roce_qp *qp);
 /* Its timers. */
 void roce_timers_init(struct roce_qp *qp);
+
+/* --- silence.c --- */
+
+/* The carrier's `silent`: tells once what to look at, and asks whether anybody is there. */
+const char *roce_silent(struct rc_qp *rc);
+/* A new connection begins, or the QP ends: nothing was asked. Inside tx, or nobody else has it. */
+void roce_forget_silence(struct roce_qp *qp);
+/* The kernel does not send: told once a connection. */
+void roce_warn_unsent(struct roce_qp *qp, int error);
 
 /* --- receive.c --- */
 

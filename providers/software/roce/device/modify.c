@@ -135,6 +135,7 @@ static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modif
     qp->told = false;
     atomic_store(&qp->waits, false);
     atomic_store(&qp->warned, false);
+    roce_forget_silence(qp);
     if (modify->mask & RI_QPM_FLAGS)
         atomic_store_explicit(&core->attr.flags, modify->flags, memory_order_relaxed);
     set_phase(qp, PHASE_RTR);

@@ -57,6 +57,12 @@ static enum ri_status post_send(struct ri_qp *base, struct ri_send_wr *wr, struc
     return wire_post_send(base, wr, bad);
 }
 
+static void free_part(struct qp *qp)
+{
+    roce_forget_silence(roce_qp(rc_qp(qp)));
+    rc_qp_free(qp);
+}
+
 const struct wire roce_wire = {
     .name = "roce",
     .slot = WIRE_NETWORK,
@@ -69,5 +75,6 @@ const struct wire roce_wire = {
     .count = count,
     .post_send = post_send,
     .start = start,
+    .qp_free = free_part,
     RC_WIRE_MEMBERS,
 };

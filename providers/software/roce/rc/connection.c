@@ -76,6 +76,7 @@ enum ri_status rc_start(struct rc_qp *qp, const struct rc_attr *attr)
     atomic_store(&qp->owed, 0);
     atomic_store(&qp->expired, 0);
     atomic_store(&qp->resumed, 0);
+    atomic_store(&qp->broken, NULL);
     qp->core.attr.rnr_retry = attr->rnr_retry;
     qp->core.attr.rnr_timer = attr->rnr_timer;
     atomic_store(&qp->core.attr.fused, true); /* an immediate is of its message */
@@ -156,6 +157,13 @@ void rc_resume(struct rc_qp *qp)
     tx_defer_to_lane(&qp->core);
 }
 
+void rc_break(struct rc_qp *qp, const char *why)
+{
+    contract(why);
+    atomic_store(&qp->broken, why);
+    tx_defer_to_lane(&qp->core);
+}
+
 /* --- turns --- */
 
 static bool take_flag(atomic_uint *flags, enum rc_side side)
@@ -201,6 +209,9 @@ void rc_turn(struct qp *base)
         qp->req.blocked = false;
     if (take_flag(&qp->expired, RC_REQUESTER) && qp_state(base) == RI_QPS_RTS)
         rc_requester_expired(qp);
+    if (unlikely(atomic_load_explicit(&qp->broken, memory_order_relaxed)) &&
+        qp_state(base) == RI_QPS_RTS)
+        rc_unreachable(qp, atomic_load(&qp->broken));
     tx_go_on(base);
     if (inside && qp_state(base) == RI_QPS_RTS)
         rc_flush(qp);

@@ -119,6 +119,8 @@ void rc_progress(struct rc_qp *qp, uint32_t packets, bool by_probe);
 /* After sending: una..max is outstanding. */
 void rc_watch(struct rc_qp *qp);
 void rc_arm(struct rc_qp *qp);
+/* Ends the QP, by its oldest request if there is one. */
+void rc_unreachable(struct rc_qp *qp, const char *why);
 /* The timer has expired. */
 void rc_requester_expired(struct rc_qp *qp);
 

@@ -72,6 +72,9 @@ struct rc_carrier {
     uint64_t (*now)(const struct rc_qp *qp);
     /* rc_expired() is to be called then, once; it replaces an earlier time of this side. */
     void (*timer_set)(struct rc_qp *qp, enum rc_side side, uint64_t at);
+    /* A whole time-out has passed without an answer. Returns why there will be none, a constant;
+     * NULL: nobody knows. Inside tx. */
+    const char *(*silent)(struct rc_qp *qp);
     /* From the return on nothing calls rc_*() for the QP, but a pass that runs already. */
     void (*hide)(struct rc_qp *qp);
 };
@@ -164,12 +167,19 @@ struct rc_qp {
     atomic_ullong owed;
     /* 1 << enum rc_side: its timer has expired, or the carrier has room. */
     atomic_uint expired, resumed;
+    _Atomic(const char *) broken; /* rc_break(); NULL: it is not */
     struct rc_counters counters;
 };
 
 static inline struct rc_qp *rc_qp(struct qp *qp)
 {
     return container_of(qp, struct rc_qp, core);
+}
+
+/* The time-out of the attributes. 0: none. */
+static inline uint64_t rc_timeout_ns(const struct rc_qp *qp)
+{
+    return qp->attr.timeout ? UINT64_C(4096) << qp->attr.timeout : 0;
 }
 
 /* --- for the wire: a connection --- */
@@ -204,14 +214,15 @@ void rc_receive_posted(struct qp *qp);
 bool rc_counter(const struct qp *qp, uint32_t number, const char **name, uint64_t *value);
 /* wire.leave_together: what timers and the carrier have left to the lane. */
 void rc_turn(struct qp *qp);
-/* All but lanes, `start`, and `post_send`, for which wire_post_send is enough. */
-#define RC_WIRE_MEMBERS                                                                        \
-    .leave_together = rc_turn, .send_waiting = rc_send_waiting,                                \
-    .receive_posted = rc_receive_posted, .send = rc_send, .stop = rc_stop, .rest = rc_rest,    \
-    .leave = rc_leave, .close = rc_close, .terminate = rc_terminate, .cut = rc_cut,            \
-    .hide = rc_hide, .release = rc_release, .qp_free = rc_qp_free, .try_hold = rc_try_hold,    \
-    .unhold = rc_unhold, .set_depths = rc_set_depths, .set_acknowledged = rc_set_acknowledged, \
-    .attributes_changed = rc_attributes_changed, .answered_request = rc_answered_request,      \
+/* All but lanes, `start`, `qp_free`, for which rc_qp_free is enough, and `post_send`, for which
+ * wire_post_send is. */
+#define RC_WIRE_MEMBERS                                                                     \
+    .leave_together = rc_turn, .send_waiting = rc_send_waiting,                             \
+    .receive_posted = rc_receive_posted, .send = rc_send, .stop = rc_stop, .rest = rc_rest, \
+    .leave = rc_leave, .close = rc_close, .terminate = rc_terminate, .cut = rc_cut,         \
+    .hide = rc_hide, .release = rc_release, .try_hold = rc_try_hold, .unhold = rc_unhold,   \
+    .set_depths = rc_set_depths, .set_acknowledged = rc_set_acknowledged,                   \
+    .attributes_changed = rc_attributes_changed, .answered_request = rc_answered_request,   \
     .way = wire_has_no_way, .counter = rc_counter
 
 /* --- for the carrier --- */
@@ -224,5 +235,8 @@ void rc_flush(struct rc_qp *qp);
 /* Any thread, no lock held; the lane's next pass does the work. */
 void rc_expired(struct rc_qp *qp, enum rc_side side);
 void rc_resume(struct rc_qp *qp);
+/* What the QP sends cannot arrive any more, for this reason, a constant: it ends as if retry_cnt
+ * were used up (R-072). Any thread, in send(), too; the lane's next pass does the work. */
+void rc_break(struct rc_qp *qp, const char *why);
 
 #endif

@@ -15,12 +15,6 @@
 #define LOST_LEAST      (100 * CLOCK_NS_PER_US)
 #define FOR_EVER        7u
 
-/* 0: none. */
-static uint64_t timeout_of(const struct rc_qp *qp)
-{
-    return qp->attr.timeout ? UINT64_C(4096) << qp->attr.timeout : 0;
-}
-
 static uint64_t probe_interval(const struct rc_requester *req)
 {
     return max_u64(4 * req->srtt, PROBE_LEAST) << req->probe_shift;
@@ -44,17 +38,26 @@ void rc_go_back(struct rc_qp *qp)
         set_cursor(qp);
 }
 
-static void count_out(struct rc_qp *qp)
+void rc_unreachable(struct rc_qp *qp, const char *why)
 {
-    rc_fail(qp, rc_request(qp, qp->req.head), RI_WC_TRANSPORT, RI_EVENT_LLP_LOST, 0,
-            "the peer does not answer: retry_cnt is used up");
+    struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST, .state = RI_QPS_ERROR, .by_this_side = true, .detail = why
+    };
+
+    tx_assert_inside(&qp->core);
+    if (rc_outstanding(&qp->req)) {
+        end.wqe = rc_request(qp, qp->req.head);
+        end.status = RI_WC_TRANSPORT;
+    }
+    qp_end(&qp->core, &end);
 }
 
-/* One of retry_cnt is used up. False: there was none left. */
-static bool use_retry(struct rc_qp *qp)
+/* One of retry_cnt is used up. False: there was none left (R-072). why: NULL, or what is known of
+ * the silence. */
+static bool use_retry(struct rc_qp *qp, const char *why)
 {
     if (qp->req.retries >= qp->attr.retry_cnt) {
-        count_out(qp);
+        rc_unreachable(qp, why ? why : "the peer does not answer: retry_cnt is used up");
         return false;
     }
     qp->req.retries++;
@@ -71,7 +74,7 @@ bool rc_lost(struct rc_qp *qp)
     /* The same loss again, while the retry is under way. */
     if (req->lost_psn == req->una && now < req->lost_until)
         return true;
-    if (!use_retry(qp))
+    if (!use_retry(qp, NULL))
         return false;
     req->lost_psn = req->una;
     req->lost_until = now + max_u64(req->srtt, LOST_LEAST);
@@ -131,7 +134,7 @@ void rc_progress(struct rc_qp *qp, uint32_t packets, bool by_probe)
 void rc_watch(struct rc_qp *qp)
 {
     struct rc_requester *req = &qp->req;
-    uint64_t now, timeout = timeout_of(qp);
+    uint64_t now, timeout = rc_timeout_ns(qp);
 
     if (!rc_outstanding(req)) {
         req->probe_at = req->timeout_at = 0;
@@ -184,16 +187,24 @@ static void probe(struct rc_qp *qp, uint64_t now)
     req->probe_at = now + probe_interval(req);
 }
 
+/* A peer that has answered before is gone when the network refuses what is for it. One that never
+ * has may still be on its way to RTR, so it has all its retries. */
 static void time_out(struct rc_qp *qp, uint64_t now)
 {
     struct rc_requester *req = &qp->req;
+    const char *why;
 
     rc_count(&qp->counters.timeouts, 1);
-    if (!use_retry(qp))
+    why = qp->attr.carrier->silent(qp);
+    if (why && req->srtt) {
+        rc_unreachable(qp, why);
+        return;
+    }
+    if (!use_retry(qp, why))
         return;
     rc_window_silent(req->window);
     rc_go_back(qp);
-    req->timeout_at = now + timeout_of(qp);
+    req->timeout_at = now + rc_timeout_ns(qp);
     req->probe_at = now + probe_interval(req);
 }
 
