@@ -80,10 +80,15 @@ static void must_system(bool good, const char *what)
 
 /* --- the end that waits --- */
 
+static bool notifies(unsigned long number)
+{
+    return each || number % BATCH == BATCH - 1;
+}
+
 static void post_receive(struct end *end, unsigned long number)
 {
     MUST(it_post_recv((it_handle_t)end->ep, NULL, 0, number,
-                      each || number % BATCH == BATCH - 1 ? NOTIFYING : IT_COMPLETION_FLAG));
+                      notifies(number) ? NOTIFYING : IT_COMPLETION_FLAG));
 }
 
 static void take(struct end *end, const it_event_t *event, unsigned long *taken)
@@ -105,7 +110,8 @@ static double seconds(const struct rusage *usage)
 }
 
 struct figures {
-    unsigned long waits;
+    unsigned long waits;   /* that returned for a Receive that notifies */
+    unsigned long at_once; /* that began as a Receive had just come */
     struct rusage thread, process;
 };
 
@@ -122,30 +128,66 @@ static void report(const struct figures *before, const struct figures *after)
     long pushed = after->thread.ru_nivcsw - before->thread.ru_nivcsw;
 
     printf("%s %-5s returned %7lu times; switches of the waiter %7ld, pushed aside %5ld, of its "
-           "process %7ld; processor %.2f s\n",
+           "process %7ld; processor %.2f s; %lu waits found one at once\n",
            polls ? "poll" : "wait", each ? "each" : "batch", after->waits, thread, pushed, process,
-           seconds(&after->process) - seconds(&before->process));
+           seconds(&after->process) - seconds(&before->process), after->at_once);
     fflush(stdout);
+}
+
+/* Of this thread. */
+static long sleeps(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/* A wait that slept ends for nothing but a Receive that notifies, which is queued by then. */
+static void wait_once(struct end *end, struct figures *figures, unsigned long *taken)
+{
+    unsigned long first = *taken;
+    long before = each ? 0 : sleeps();
+    bool slept, notified = false;
+    it_event_t event;
+
+    MUST(it_evd_wait(end->receives, IT_TIMEOUT_INFINITE, &event, NULL));
+    slept = !each && sleeps() != before;
+    do {
+        take(end, &event, taken);
+    } while (it_evd_dequeue(end->receives, &event) == IT_SUCCESS);
+    while (first != *taken)
+        notified |= notifies(first++);
+    if (slept && !notified) {
+        fprintf(stderr, "wakeups: a wait slept, and ended without a Receive that notifies\n");
+        exit(1);
+    }
+    figures->waits += notified;
+    figures->at_once += !notified;
+}
+
+static void poll_once(struct end *end, struct figures *figures, unsigned long *taken)
+{
+    struct pollfd ready = { .fd = end->fd, .events = POLLIN };
+    it_event_t event;
+
+    must_system(poll(&ready, 1, -1) == 1, "poll");
+    while (it_evd_dequeue(end->receives, &event) == IT_SUCCESS)
+        take(end, &event, taken);
+    figures->waits++;
 }
 
 static void receive_all(struct end *end)
 {
-    struct pollfd ready = { .fd = end->fd, .events = POLLIN };
     struct figures before = { .waits = 0 }, after = before;
     unsigned long taken = 0;
-    it_event_t event;
 
     usage_now(&before);
     while (taken < sends) {
-        if (polls) {
-            must_system(poll(&ready, 1, -1) == 1, "poll");
-        } else {
-            MUST(it_evd_wait(end->receives, IT_TIMEOUT_INFINITE, &event, NULL));
-            take(end, &event, &taken);
-        }
-        after.waits++;
-        while (it_evd_dequeue(end->receives, &event) == IT_SUCCESS)
-            take(end, &event, &taken);
+        if (polls)
+            poll_once(end, &after, &taken);
+        else
+            wait_once(end, &after, &taken);
     }
     usage_now(&after);
     report(&before, &after);

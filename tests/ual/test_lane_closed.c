@@ -91,7 +91,19 @@ static int octets_left(int fd)
     return count;
 }
 
-/* The consumer's own files get the numbers that the lane's had. */
+/* It sleeps until the consumer's wait ends: nothing of it touches a descriptor before that. */
+static bool background_is_deep(void)
+{
+    bool deep;
+
+    spinlock_lock(&lf_lane->sleep_lock);
+    deep = lf_lane->deep;
+    spinlock_unlock(&lf_lane->sleep_lock);
+    return deep;
+}
+
+/* The consumer's own files get the numbers that the lane's had. That takes three calls: what reads
+ * or sets one of the lane's descriptors between two of them meets the consumer's. */
 START_TEST(its_numbers_are_let_alone_afterwards)
 {
     static const char octets[OCTETS];
@@ -102,6 +114,7 @@ START_TEST(its_numbers_are_let_alone_afterwards)
     ck_assert_int_eq(pipe2(mine, O_CLOEXEC | O_NONBLOCK), 0);
     ck_assert_int_eq(write(mine[1], octets, OCTETS), OCTETS);
     lf_wait_start(&waiter, evd, FOR_EVER); /* the end of its wait wakes the background thread */
+    ck_assert(tc_until(background_is_deep(), 10000));
     ck_assert_int_eq(dup2(mine[0], lf_lane->epoll_fd), lf_lane->epoll_fd);
     ck_assert_int_eq(dup2(mine[1], lf_lane->kick_fd), lf_lane->kick_fd);
     ck_assert_int_eq(dup2(mine[0], lf_lane->watch_fd), lf_lane->watch_fd);
