@@ -86,15 +86,17 @@ if [ "$(id -u)" != 0 ]; then
     exit 1
 fi
 
-# Into chosen and unknown: of each missing package the name that the package lists have.
+# Into chosen and unknown: of each missing package the name that the package lists have. They are asked once: each call reads all of them.
 choose() {
     chosen='' unknown=''
+    # shellcheck disable=SC2046
+    known=" $(apt-cache show --no-all-versions $(echo "$missing" | tr '|' ' ') 2>/dev/null | sed -n 's/^Package: //p' | tr '\n' ' ')"
     for choice in $missing; do
         name=
         for package in $(echo "$choice" | tr '|' ' '); do
-            if [ -z "$name" ] && apt-cache show --no-all-versions "$package" >/dev/null 2>&1; then
-                name=$package
-            fi
+            case $known in
+            *" $package "*) name=${name:-$package} ;;
+            esac
         done
         if [ -n "$name" ]; then
             chosen="$chosen $name"
