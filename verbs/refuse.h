@@ -39,6 +39,8 @@ VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
     refuse(name##_old) __asm__(".symver " #name "_old," #name "@" #version);
 /* Returns an error number. */
 #define VB_REFUSE_ERROR(name) VB_REFUSE(int, name, error)
+/* Returns a negative error number: what is positive is a count, or a descriptor. */
+#define VB_REFUSE_NEGATIVE(name) VB_REFUSE(int, name, -error)
 /* Returns -1 and sets errno. */
 #define VB_REFUSE_MINUS(name) VB_REFUSE(long, name, -1)
 /* Returns NULL and sets errno. */
