@@ -10,7 +10,7 @@ build="autoconf automake libtool make gcc libc6-dev pkgconf libltdl-dev libinih-
        libisal-dev libmnl-dev liburing-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc
        libibverbs-dev librdmacm-dev libsystemd-dev libseccomp-dev libcap-ng-dev"
 check="abigail-tools check g++ clang clang-format libclang-rt-dev|libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark
-       ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl qemu-user"
+       ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl nginx-light qemu-user"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 packages="build-essential debhelper lintian mmdebstrap"
 # What reads packaging/, where it is there.

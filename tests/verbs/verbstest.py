@@ -17,7 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("TC_TOP_SRCDIR", "."), "tests/tools"))
-from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap, free_port, hundred  # noqa: E402,F401
+from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap, free_port, hundred, took  # noqa: E402,F401
 
 RUN = os.path.join(BUILD, "verbs/run/ital-run")
 LIBRARIES = os.path.join(BUILD, "verbs/.libs")
@@ -115,9 +115,11 @@ def kill(child):
 
 
 def finish(child, timeout=DEADLINE):
+    begun = time.monotonic()
     try:
         out, err = child.communicate(timeout=timeout)
         code = child.returncode
+        took(begun, timeout, "the end of " + " ".join(os.path.basename(str(word)) for word in child.args[:4]))
     except subprocess.TimeoutExpired:
         kill(child)
         out, err = child.communicate()
