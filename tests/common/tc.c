@@ -227,6 +227,68 @@ const TTest *tc_admit(const TTest *test)
     return place;
 }
 
+/* ---- time-outs of cases ---- */
+
+/* The parentheses: Check's own functions. */
+struct limit {
+    struct limit *next;
+    TCase *tc;
+    const char *name;
+    double seconds; /* as it was given, unscaled */
+};
+static struct limit *limits;
+
+static double number_in(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text ? strtod(text, NULL) : 0;
+}
+
+TCase *tc_case_create(const char *name)
+{
+    struct limit *limit = malloc(sizeof(*limit));
+
+    if (!limit)
+        abort();
+    *limit = (struct limit){
+        .next = limits,
+        .tc = (tcase_create)(name),
+        .name = name,
+        .seconds = number_in("CK_DEFAULT_TIMEOUT"),
+    };
+    limits = limit;
+    return limit->tc;
+}
+
+void tc_case_timeout(TCase *tc, double seconds)
+{
+    (tcase_set_timeout)(tc, seconds);
+    for (struct limit *limit = limits; limit; limit = limit->next)
+        if (limit->tc == tc)
+            limit->seconds = seconds;
+}
+
+/* The least one of the cases with that name; 0: there is none. */
+static double limit_of(const char *name)
+{
+    double least = 0;
+
+    for (const struct limit *limit = limits; limit; limit = limit->next)
+        if (!strcmp(limit->name, name) && (least <= 0 || limit->seconds < least))
+            least = limit->seconds;
+    return least * number_in("CK_TIMEOUT_MULTIPLIER");
+}
+
+/* A test that passed and took more than a tenth of what it may is told. */
+static void print_limit(FILE *out, const char *test_case, const char *duration, const char *full)
+{
+    double limit = limit_of(test_case), took = strtod(duration, NULL);
+
+    if (took * 10 > limit && limit > 0)
+        fprintf(out, "# time-out: %.1f s of %.0f s: %s\n", took, limit, full);
+}
+
 TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown)
 {
     TCase *tc = tcase_create(name);
@@ -314,6 +376,7 @@ static bool print_result(FILE *out, unsigned number, const char *suite, const st
     if (strtod(r->duration, NULL) > 0)
         fprintf(out, "# time %s %s\n", r->duration, full);
     if (!strcmp(r->verdict, "success")) {
+        print_limit(out, r->test_case, r->duration, full);
         fprintf(out, "ok %u - %s\n", number, full);
         return true;
     }

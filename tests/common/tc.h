@@ -50,6 +50,16 @@ const TTest *tc_admit(const TTest *test);
 TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown);
 
 /*
+ * A case's time-out is at least ten times what a test of it takes on a quiet machine. These, which
+ * stand in the place of Check's, keep it. For a test that passed and took more than a tenth of it
+ * tc_run prints "# time-out: 5.0 s of 40 s: TEST", and ./check shows those lines at its end.
+ */
+TCase *tc_case_create(const char *name);
+void tc_case_timeout(TCase *tc, double seconds);
+#define tcase_create(name)             tc_case_create(name)
+#define tcase_set_timeout(tc, seconds) tc_case_timeout(tc, seconds)
+
+/*
  * tc_add_tests: tcase_add_test of each. tc_add_loops: tcase_add_loop_test of each, with these
  * rounds. tc_add_rows: a loop test with one round for each row of an array.
  */

@@ -28,6 +28,12 @@ START_TEST(inner_fail)
 }
 END_TEST
 
+START_TEST(inner_takes)
+{
+    tc_wait_fd(-1, 0, tc_now_ns() + 1500u * 1000000u);
+}
+END_TEST
+
 START_TEST(inner_skip)
 {
     tc_skip("no %s here", "tape drive");
@@ -125,6 +131,17 @@ static int inner(void)
     tcase_add_test(t, inner_early_exit);
     tcase_add_loop_test(t, inner_wait, 0, 3);
     suite_add_tcase(s, t);
+    return tc_main(s);
+}
+
+static int taking(void)
+{
+    Suite *s = suite_create("takes");
+    TCase *set = tc_case(s, "set", NULL, NULL), *ample = tc_case(s, "ample", NULL, NULL);
+
+    tcase_set_timeout(set, 1.4);
+    tcase_add_test(set, inner_takes);
+    tcase_add_test(ample, inner_takes);
     return tc_main(s);
 }
 
@@ -304,6 +321,25 @@ START_TEST(tests_that_wait_in_vain_are_impatient)
 }
 END_TEST
 
+/* One case sets a time-out that is not ten times as long, the other has the default. */
+START_TEST(a_time_out_near_what_is_needed_is_told)
+{
+    static char text[65536];
+    FILE *p = popen("CK_DEFAULT_TIMEOUT=1000 CK_TIMEOUT_MULTIPLIER=10 exec /proc/$PPID/exe takes "
+                    "2>/dev/null",
+                    "re");
+    size_t n;
+
+    ck_assert_ptr_nonnull(p);
+    n = fread(text, 1, sizeof(text) - 1, p);
+    text[n] = '\0';
+    ck_assert_msg(WEXITSTATUS(pclose(p)) == 0, "%s", text);
+    ck_assert_msg(strstr(text, "\n# time-out: ") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, " s of 14 s: takes: set: inner_takes\n") != NULL, "%s", text);
+    ck_assert_ptr_null(strstr(strstr(text, "\n# time-out: ") + 1, "\n# time-out: "));
+}
+END_TEST
+
 START_TEST(deadline_ends_wait)
 {
     int fds[2];
@@ -442,6 +478,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && !strcmp(argv[1], "inner"))
         return inner();
+    if (argc > 1 && !strcmp(argv[1], "takes"))
+        return taking();
 #ifndef ITAL_SANITIZERS
     if (argc > 1 && !strcmp(argv[1], "crashing"))
         return crashing();
@@ -451,6 +489,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, runner_tells_results_apart);
     tcase_add_test(t, kept_out_tests_are_skipped);
     tcase_add_test(t, tests_that_wait_in_vain_are_impatient);
+    tcase_add_test(t, a_time_out_near_what_is_needed_is_told);
     tcase_add_test(t, deadline_ends_wait);
     tcase_add_test(t, seed_repeats);
     tcase_add_test(t, tempdirs_are_new_and_empty);

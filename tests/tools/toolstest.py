@@ -33,6 +33,13 @@ def program(name):
     return None
 
 
+def took(begun, limit, what):
+    """Tells of a wait that came to its end and took more than a tenth of its time limit. ./check shows these lines at its end."""
+    seconds = time.monotonic() - begun
+    if seconds * 10 > limit:
+        print("# time-out: %.1f s of %.0f s: %s: %s" % (seconds, limit, os.path.basename(sys.argv[0]), what), flush=True)
+
+
 class Tap:
     def __init__(self):
         self.count = self.failed = 0
@@ -70,9 +77,11 @@ def run(name, *args, timeout=None, env=None):
     child = subprocess.Popen([program(name) or name] + [str(a) for a in args],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env)
+    begun = time.monotonic()
     try:
         out, err = child.communicate(timeout=timeout or DEADLINE)
         code = child.returncode
+        took(begun, timeout or DEADLINE, name)
     except subprocess.TimeoutExpired:
         child.kill()
         out, err = child.communicate()
@@ -110,6 +119,7 @@ class Process:
             left = limit - time.monotonic()
             if left <= 0 or (not self.pump(left) and text.encode() not in self.text[key]):
                 return False
+        took(limit - DEADLINE, DEADLINE, "until it says '%s'" % text)
         return True
 
     def finish(self):
@@ -119,6 +129,7 @@ class Process:
             pass
         try:
             code = self.child.wait(timeout=max(0.1, limit - time.monotonic()))
+            took(limit - DEADLINE, DEADLINE, "the end of " + os.path.basename(self.child.args[0]))
         except subprocess.TimeoutExpired:
             self.child.kill()
             self.child.wait()
