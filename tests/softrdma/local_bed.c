@@ -61,8 +61,11 @@ void hand_die(struct hand *hand)
 
 void hand_close(struct hand *hand)
 {
+    if (!hand->local)
+        return;
     hand_die(hand);
     hand->side->bed->fake.privileged.local_drop(hand->side->bed->fake.rnic, hand->local);
+    hand->local = NULL;
 }
 
 void hand_ring(struct hand *hand)

@@ -26,7 +26,7 @@ void local_open(struct testbed *bed, const char *const *options);
 int local_segment(struct testbed *bed, struct ri_local *both[2]);
 /* Connects an open side as responder, with the hand at the other end, which has started. */
 void hand_open(struct hand *hand, struct side *side, const struct ri_llp_handover *handover);
-void hand_close(struct hand *hand);
+void hand_close(struct hand *hand); /* if it is open */
 /* Both sockets are closed, as the end of a process does. */
 void hand_die(struct hand *hand);
 /* The side looks at its memory in the next passes. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 struct region region[2];
-static int far_ends[2];
+static int far_ends[2]; /* -1: none */
 
 void start(struct side *side, bool crc)
 {
@@ -21,18 +21,21 @@ void start(struct side *side, bool crc)
     tx_run(&qp_of(side)->core); /* its first message has left */
 }
 
-void finish(struct side *side)
-{
-    region_free(side, &region[side != a]);
-    close(far_ends[side != a]);
-}
-
 void setup(void)
 {
     memset(wires, 0, sizeof(wires));
     recording_takes = SIZE_MAX;
     recording_emss = 1460;
+    far_ends[0] = far_ends[1] = -1;
     bed_open();
+}
+
+void teardown(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (far_ends[i] >= 0)
+            close(far_ends[i]);
+    bed_close();
 }
 
 void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, uint64_t cookie,

@@ -8,12 +8,12 @@
 
 extern struct region region[2]; /* 4096 octets of each side */
 
-/* Begins a test: the bed alone, segments of 1460 octets. bed_close() ends it. */
+/* A fixture: the bed alone, segments of 1460 octets; its end closes what was started. */
 void setup(void);
+void teardown(void);
 
 /* Opens and starts one side; its first message has left. */
 void start(struct side *side, bool crc);
-void finish(struct side *side);
 
 /* One request of its region's octets. */
 void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, uint64_t cookie,

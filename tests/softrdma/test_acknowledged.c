@@ -28,24 +28,12 @@ static void connect_both(const struct shape *shape)
     to = region_new(b, LENGTH, TESTBED_ALL);
 }
 
-static void close_both(void)
-{
-    region_free(a, &from);
-    region_free(b, &to);
-}
-
 /* Side a with a hand-written peer. */
 static void connect_raw(void)
 {
     open_raw(NULL, &plain);
     acknowledge(a, true);
     from = region_new(a, LENGTH, TESTBED_ALL);
-}
-
-static void close_raw(void)
-{
-    region_free(a, &from);
-    raw_close(&raw);
 }
 
 static void write_to(uint64_t cookie, uint32_t rkey)
@@ -96,7 +84,6 @@ START_TEST(completes_at_the_answer)
     answer();
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
     ck_assert(raw_silent(&raw));
-    close_raw();
 }
 END_TEST
 
@@ -127,7 +114,6 @@ START_TEST(a_read_is_a_question)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
     ck_assert(raw_silent(&raw));
-    close_raw();
 }
 END_TEST
 
@@ -141,7 +127,6 @@ START_TEST(the_peer_closes)
     ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
-    close_raw();
 }
 END_TEST
 
@@ -196,7 +181,6 @@ START_TEST(closing_with_a_question)
     ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
-    close_raw();
 }
 END_TEST
 
@@ -214,7 +198,6 @@ START_TEST(turned_off)
     answer();
     expect_frame(RDMAP_SEND);
     ck_assert(raw_silent(&raw));
-    close_raw();
 }
 END_TEST
 
@@ -230,7 +213,6 @@ START_TEST(octets_are_there)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 8);
         ck_assert_mem_eq(to.octets, from.octets, 8);
     }
-    close_both();
 }
 END_TEST
 
@@ -256,8 +238,6 @@ START_TEST(all_kinds_in_order)
         ck_assert_uint_eq(side_next(a, a->send_cq).cookie, i);
     for (uint32_t i = 0; i < 60; i += 3)
         side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, LENGTH);
-    region_free(b, &received);
-    close_both();
 }
 END_TEST
 
@@ -294,8 +274,6 @@ START_TEST(the_right_one_fails)
     side_expect(a, a->send_cq, 3, statuses[_i], 0);
     side_expect(a, a->send_cq, 4, RI_WC_FLUSHED, 0);
     side_expect(a, a->send_cq, 5, RI_WC_FLUSHED, 0);
-    region_free(b, &received);
-    close_both();
 }
 END_TEST
 
@@ -323,8 +301,6 @@ START_TEST(begins_later)
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 4, RI_WC_RNR, 0);
-    region_free(b, &received);
-    close_both();
 }
 END_TEST
 
@@ -338,7 +314,6 @@ START_TEST(without_reads)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_read(a, 2, region_sge(&from, 0, 8), (uintptr_t)to.octets, to.keys.rkey);
     side_expect(a, a->send_cq, 2, RI_WC_REMOTE_ACCESS, 0);
-    close_both();
 }
 END_TEST
 

@@ -308,7 +308,6 @@ START_TEST(a_stopped_receiver_loses_nothing)
     ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
     ck_assert_int_eq(read(tell[0], &sum, sizeof(sum)), sizeof(sum));
     ck_assert_uint_gt(sum, (uint64_t)BLOCKS * BLOCK);
-    region_free(a, &from);
     side_close(a);
     bed_close();
 }

@@ -72,7 +72,6 @@ START_TEST(who_does_not_poll_gathers_nothing)
         post(a, RI_WR_SEND, RI_WR_SIGNALED, 7, 0, 8);
         expect_writes(2);
     }
-    finish(a);
 }
 END_TEST
 
@@ -99,7 +98,6 @@ START_TEST(posts_behind_the_first_gather)
     expect_writes(_i == CLOSE ? wires[0].writes : 1);
     ck_assert(_i == CLOSE || bed.fake.user.lane_arm(bed.fake.lane));
     take_all(a, _i == POLL, _i == POLL ? 4 : 5, 8);
-    finish(a);
 }
 END_TEST
 
@@ -113,7 +111,6 @@ START_TEST(lone_posts_leave_at_once)
         expect_writes(1);
         ck_assert_uint_eq(take_one().cookie, i);
     }
-    finish(a);
 }
 END_TEST
 
@@ -148,7 +145,6 @@ START_TEST(a_sleeper_is_woken_once)
         ck_assert(!woken());
         wires[0].writes = 0;
     }
-    finish(a);
 }
 END_TEST
 
@@ -223,8 +219,6 @@ START_TEST(large_posts_wake_nobody)
         ck_assert(arm_lane() == (sleeper && large));
         pass(a->send_cq);
     }
-    region_free(a, &source);
-    finish(a);
 }
 END_TEST
 
@@ -271,8 +265,6 @@ START_TEST(large_posts_that_go_on_wake_once)
     ck_assert_uint_lt(wires[0].writes, 100);
     ck_assert(!woken());
     ck_assert_uint_le(large_posts_until_woken(&sge), first + 1); /* it was worth it */
-    region_free(a, &source);
-    finish(a);
 }
 END_TEST
 
@@ -304,8 +296,6 @@ START_TEST(posts_that_wait_bound_the_sleep)
     }
     await(deadline_of_armed_lane());
     ck_assert_uint_eq(deadline_of_armed_lane(), RI_NO_DEADLINE);
-    region_free(a, &source);
-    finish(a);
 }
 END_TEST
 
@@ -324,8 +314,6 @@ START_TEST(work_for_the_lane_ends_a_short_sleep)
     ck_assert(!woken());
     tx_defer_to_lane(container_of(a->qp, struct qp, base));
     ck_assert(woken());
-    region_free(a, &source);
-    finish(a);
 }
 END_TEST
 
@@ -350,7 +338,6 @@ START_TEST(full_batches_leave)
     expect_writes(0);
     pass(a->send_cq);
     expect_writes(1);
-    finish(a);
 }
 END_TEST
 
@@ -445,8 +432,6 @@ START_TEST(writes_follow_large_segments)
     if (cases[_i / 2].segments)
         expect_segments(posts, crc);
     take_all(a, 1, posts, length);
-    region_free(a, &large);
-    finish(a);
 }
 END_TEST
 
@@ -499,8 +484,6 @@ START_TEST(messages_one_by_one_are_a_stream)
                       wires[0].writes, steps[i].writes);
         take_all(a, i, 1, steps[i].length);
     }
-    region_free(a, &large);
-    finish(a);
 }
 END_TEST
 
@@ -524,8 +507,6 @@ START_TEST(the_emss_is_learned_soon)
         recording_emss = 65483;
     }
     take_all(a, 1, 2, LENGTH);
-    region_free(a, &large);
-    finish(a);
 }
 END_TEST
 
@@ -576,8 +557,6 @@ START_TEST(answers_have_their_turn)
     recording_takes = SIZE_MAX;
     take_all(a, 1, COUNT, LENGTH);
     ck_assert_uint_le(messages_before(RDMAP_READ_RESP), 2);
-    region_free(a, &large);
-    finish(a);
 }
 END_TEST
 
@@ -599,8 +578,6 @@ START_TEST(requests_have_their_turn)
     take_all(a, 1, 2, 8);
     ck_assert_uint_le(messages_before(RDMAP_SEND), 2); /* the Write and one answer */
     ck_assert(tc_until(atomic_load(&qp_of(a)->reads.ird_out) == COUNT, TESTBED_TIMEOUT));
-    region_free(a, &large);
-    finish(a);
 }
 END_TEST
 
@@ -612,7 +589,6 @@ START_TEST(destroy_sends_what_gathers)
     post(a, RI_WR_SEND, 0, 0, 0, 8);
     post(a, RI_WR_SEND, 0, 1, 0, 8);
     expect_writes(1);
-    finish(a);
     side_close(a);
     ck_assert_uint_ge(wires[0].writes, 1);
     pass(NULL);
@@ -646,7 +622,6 @@ START_TEST(destroy_after_a_pass_was_overtaken)
     tx_coalesce_slowly(qp, &(struct coalesce_post){ .requests = 1, .small = 8, .asked = true });
     spinlock_unlock(&qp->core.sq.posting);
     pthread_join(passing, NULL);
-    finish(a);
     side_close(a);
     ck_assert_ptr_null(lane->coalesce.qps); /* the list has no destroyed QP */
 }
@@ -662,14 +637,13 @@ START_TEST(close_while_another_sends_what_gathers)
     spinlock_unlock(&qp_of(a)->core.sq.posting);
     side_modify(a, RI_QPS_CLOSING);
     side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 8);
-    finish(a);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("softrdma coalescing");
-    TCase *gather = tc_case(suite, "gathering", setup, bed_close);
+    TCase *gather = tc_case(suite, "gathering", setup, teardown);
 
     tcase_add_loop_test(gather, who_does_not_poll_gathers_nothing, 0, 3);
     tcase_add_loop_test(gather, posts_behind_the_first_gather, 0, 4);

@@ -219,9 +219,6 @@ static void run(void (*frames)(void), int terminate, size_t cut)
         }
         look(&seen[scene.way]);
         raw_close(&raw);
-        region_free(a, &scene.memory);
-        region_free(a, &scene.target);
-        region_free(a, &scene.read_only);
         side_close(a);
     }
     ck_assert_uint_eq(seen[STRAIGHT].completions, seen[GENERAL].completions);

@@ -44,7 +44,6 @@ static void link_open(struct link *link, uint32_t lane)
 static void link_close(struct link *link)
 {
     for (int i = 0; i < 2; i++) {
-        region_free(&link->side[i], &link->region[i]);
         side_close(&link->side[i]);
     }
 }

@@ -53,8 +53,6 @@ static void open_pair(int way)
 
 static void close_pair(void)
 {
-    region_free(a, &from);
-    region_free(b, &to);
     side_close(a);
     side_close(b);
     testbed_close(&bed);
@@ -389,7 +387,6 @@ static void open_hand(const char *way)
 static void close_hand(void)
 {
     hand_close(&hand);
-    region_free(a, &from);
     side_close(a);
     testbed_close(&bed);
 }

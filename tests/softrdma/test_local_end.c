@@ -69,8 +69,6 @@ START_TEST(a_close_is_behind_what_was_published)
     side_expect_event(b, RI_EVENT_LLP_CLOSED, 0);
     expect_state(a, RI_QPS_ERROR);
     expect_state(b, RI_QPS_ERROR);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -169,8 +167,6 @@ START_TEST(an_end_at_each_moment_of_a_transfer)
                 TESTBED_TIMEOUT));
         ck_assert_uint_eq(atomic_load(&other->events.count), 1);
         ck_assert(!memcmp(from.octets, to.octets, (size_t)got.successes * LONG / 8));
-        region_free(a, &from);
-        region_free(b, &to);
         side_close(a);
         side_close(b);
     }
@@ -200,7 +196,6 @@ START_TEST(the_peer_is_gone_without_a_word)
     expect_flushed(a, a->recv_cq, 9, 10);
     side_expect_event(a, _i < 5 ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_CLOSED, 0);
     hand_close(&hand);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -247,7 +242,6 @@ START_TEST(an_end_waits_behind_the_sends)
     side_expect(a, a->recv_cq, 2, RI_WC_SUCCESS, 10);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     hand_close(&hand);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -305,7 +299,6 @@ START_TEST(what_is_executed_before_an_end_succeeds)
                 0);
     side_expect(a, a->send_cq, 3, RI_WC_FLUSHED, 0);
     hand_close(&hand);
-    region_free(a, &region);
 }
 END_TEST
 
@@ -333,8 +326,6 @@ START_TEST(an_overflow_ends_the_connection)
     expect_state(other, RI_QPS_ERROR);
     for (uint64_t i = 0; i < 4; i++)
         side_expect(full, _i ? a->send_cq : b->recv_cq, i, RI_WC_SUCCESS, 64);
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -381,8 +372,6 @@ START_TEST(a_qp_connects_again_by_either_wire)
         side_modify(a, RI_QPS_IDLE);
         side_modify(b, RI_QPS_IDLE);
     }
-    region_free(a, &from);
-    region_free(b, &to);
 }
 END_TEST
 
@@ -535,7 +524,6 @@ START_TEST(both_wires_feed_one_queue)
     OK(bed.fake.privileged.qp_destroy(network.qp));
     side_close(&taker);
     OK(bed.fake.privileged.srq_destroy(srq));
-    region_free(&owner, &to);
     side_close(&owner);
 }
 END_TEST

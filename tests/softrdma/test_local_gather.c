@@ -49,10 +49,6 @@ static void open_pair(void)
 
 static void close_pair(void)
 {
-    region_free(a, &from);
-    region_free(b, &to);
-    side_close(a);
-    side_close(b);
     testbed_close(&bed);
 }
 
@@ -116,7 +112,6 @@ START_TEST(a_list_is_written_by_one_call)
 {
     struct list list;
 
-    open_pair();
     fill(&list, spans, ARRAY_SIZE(spans));
     post(&list);
     ck_assert_uint_eq(calls, 1);
@@ -125,7 +120,6 @@ START_TEST(a_list_is_written_by_one_call)
     for (uint32_t i = 0; i < ARRAY_SIZE(spans); i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, spans[i][1]);
     ck_assert(side_idle(a, a->send_cq));
-    close_pair();
 }
 END_TEST
 
@@ -136,7 +130,6 @@ START_TEST(what_is_no_short_write_has_its_turn)
     struct list list;
     uint32_t at = (uint32_t)_i / kinds;
 
-    open_pair();
     fill(&list, spans, ARRAY_SIZE(spans));
     switch (_i % kinds) {
     case 0: list.wrs[at].flags |= RI_WR_READ_FENCE; break;
@@ -148,7 +141,6 @@ START_TEST(what_is_no_short_write_has_its_turn)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, list.sges[i].length);
     if (_i % kinds < 2)
         expect_as_one_by_one(ARRAY_SIZE(spans));
-    close_pair();
 }
 END_TEST
 
@@ -167,13 +159,11 @@ START_TEST(one_that_is_refused_ends_what_is_placed)
 {
     struct list list;
 
-    open_pair();
     fill(&list, spans, ARRAY_SIZE(spans));
     list.wrs[_i].rdma.rkey ^= 0x100;
     post(&list);
     ck_assert_uint_eq(direct(), (uint32_t)_i);
     expect_refused_at((uint32_t)_i);
-    close_pair();
 }
 END_TEST
 
@@ -183,7 +173,6 @@ START_TEST(a_page_that_cannot_be_written_divides_them)
 {
     struct list list;
 
-    open_pair();
     ck_assert_int_eq(mprotect(to.octets + 8192, 4096, PROT_READ), 0);
     fill(&list, spans, ARRAY_SIZE(spans));
     post(&list);
@@ -193,7 +182,6 @@ START_TEST(a_page_that_cannot_be_written_divides_them)
     for (uint32_t i = 0; i < ARRAY_SIZE(spans); i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, spans[i][1]);
     expect_as_one_by_one(ARRAY_SIZE(spans));
-    close_pair();
 }
 END_TEST
 
@@ -226,7 +214,6 @@ static void expect_in_order(uint32_t first, uint32_t end)
 
 START_TEST(the_first_leaves_at_once_and_others_by_the_next_poll)
 {
-    open_pair();
     begin_polling();
     for (uint32_t i = 0; i < 6; i++)
         write_one(i);
@@ -235,27 +222,23 @@ START_TEST(the_first_leaves_at_once_and_others_by_the_next_poll)
     ck_assert_uint_eq(direct(), 6);
     ck_assert_uint_eq(calls, 2);
     expect_in_order(1, 6);
-    close_pair();
 }
 END_TEST
 
 /* Of the lane, for no CQ. */
 START_TEST(a_pass_has_them_leave)
 {
-    open_pair();
     begin_polling();
     for (uint32_t i = 0; i < 6; i++)
         write_one(i);
     fake_host_run(&bed.fake, NULL);
     ck_assert_uint_eq(direct(), 6);
     expect_in_order(0, 6);
-    close_pair();
 }
 END_TEST
 
 START_TEST(nobody_sleeps_while_one_waits)
 {
-    open_pair();
     begin_polling();
     write_one(0);
     write_one(1);
@@ -263,13 +246,11 @@ START_TEST(nobody_sleeps_while_one_waits)
     fake_host_run(&bed.fake, NULL);
     ck_assert_uint_eq(direct(), 2);
     expect_in_order(0, 2);
-    close_pair();
 }
 END_TEST
 
 START_TEST(many_leave_without_a_poll)
 {
-    open_pair();
     begin_polling();
     for (uint32_t i = 0; i < 100; i++)
         write_one(i);
@@ -278,14 +259,12 @@ START_TEST(many_leave_without_a_poll)
     fake_host_run(&bed.fake, NULL);
     ck_assert_uint_eq(direct(), 100);
     expect_in_order(0, 100);
-    close_pair();
 }
 END_TEST
 
 /* Any other request behind them takes them along: order is that of the posts. */
 START_TEST(another_request_takes_them_along)
 {
-    open_pair();
     begin_polling();
     side_receive(b, 9, region_sge(&to, ROOM - 1024, 1024));
     for (uint32_t i = 0; i < 6; i++)
@@ -296,13 +275,11 @@ START_TEST(another_request_takes_them_along)
     side_expect(b, b->recv_cq, 9, RI_WC_SUCCESS, 1024);
     expect_in_order(0, 6);
     side_expect(a, a->send_cq, 6, RI_WC_SUCCESS, 1024);
-    close_pair();
 }
 END_TEST
 
 START_TEST(none_waits_for_a_consumer_that_does_not_poll)
 {
-    open_pair();
     if (_i) {
         begin_polling();
         OK(bed.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0));
@@ -311,7 +288,6 @@ START_TEST(none_waits_for_a_consumer_that_does_not_poll)
         write_one(i);
     ck_assert_uint_eq(direct(), 6);
     expect_in_order(0, 6);
-    close_pair();
 }
 END_TEST
 
@@ -319,7 +295,6 @@ START_TEST(an_end_in_order_takes_them_along)
 {
     struct ri_wc wc;
 
-    open_pair();
     begin_polling();
     for (uint32_t i = 0; i < 6; i++)
         write_one(i);
@@ -331,7 +306,6 @@ START_TEST(an_end_in_order_takes_them_along)
         ck_assert(wc.cookie == i && wc.status == RI_WC_SUCCESS);
     }
     ck_assert_mem_eq(to.octets, from.octets, 384);
-    close_pair();
 }
 END_TEST
 
@@ -364,30 +338,25 @@ static void expect_received(uint32_t count)
 
 START_TEST(sends_leave_by_the_next_pass)
 {
-    open_pair();
     receive_and_send(6);
     ck_assert_uint_eq(published(), 1);
     fake_host_run(&bed.fake, a->send_cq);
     ck_assert_uint_eq(published(), 6);
     expect_received(6);
-    close_pair();
 }
 END_TEST
 
 START_TEST(many_sends_leave_without_a_pass)
 {
-    open_pair();
     receive_and_send(40);
     ck_assert_uint_eq(published(), 33); /* alone, then 16 and 16 */
     expect_received(40);
-    close_pair();
 }
 END_TEST
 
 /* Sends and Writes in turn: what waits keeps its order. */
 START_TEST(sends_and_writes_keep_their_order)
 {
-    open_pair();
     for (uint32_t i = 0; i < 10; i++)
         side_receive(b, i, region_sge(&to, 4096 + 64 * i, 64));
     begin_polling();
@@ -402,16 +371,15 @@ START_TEST(sends_and_writes_keep_their_order)
         ck_assert_mem_eq(to.octets + 4096 + 64 * i, from.octets + 128 * i, 64);
         ck_assert_mem_eq(to.octets + 128 * i + 64, from.octets + 128 * i + 64, 64);
     }
-    close_pair();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("local_gather");
-    TCase *lists = tc_case(suite, "lists", NULL, NULL);
-    TCase *sends = tc_case(suite, "sends", NULL, NULL);
-    TCase *posts = tc_case(suite, "posts", NULL, NULL);
+    TCase *lists = tc_case(suite, "lists", open_pair, close_pair);
+    TCase *sends = tc_case(suite, "sends", open_pair, close_pair);
+    TCase *posts = tc_case(suite, "posts", open_pair, close_pair);
 
     tc_add_tests(lists, a_list_is_written_by_one_call, a_page_that_cannot_be_written_divides_them);
     tcase_add_loop_test(lists, what_is_no_short_write_has_its_turn, 0, 3 * (int)ARRAY_SIZE(spans));

@@ -42,10 +42,6 @@ static void open_pair(void)
 
 static void close_pair(void)
 {
-    region_free(a, &from);
-    region_free(b, &to);
-    side_close(a);
-    side_close(b);
     testbed_close(&bed);
 }
 
@@ -101,12 +97,10 @@ static bool is_direct(uint64_t cookie, uint8_t *there, uint32_t rkey)
 
 START_TEST(memory_of_an_allocation_is_mapped)
 {
-    open_pair();
     ck_assert(is_direct(1, to.octets, to.keys.rkey));
     ck_assert(is_direct(2, to.octets + OCTETS - 64, to.keys.rkey));
     ck_assert(is_direct(3, to.octets + 4093, to.keys.rkey));
     ck_assert_str_eq(side_query(a).way, "mapped");
-    close_pair();
 }
 END_TEST
 
@@ -116,11 +110,9 @@ START_TEST(a_part_of_an_allocation_is_mapped)
     struct ri_mr_keys keys;
     struct ri_mr *mr;
 
-    open_pair();
     mr = register_at(to.octets + 8193, 1000, &keys);
     ck_assert(is_direct(1, to.octets + 8193 + 7, keys.rkey));
     deregister(mr);
-    close_pair();
 }
 END_TEST
 
@@ -130,14 +122,12 @@ START_TEST(other_memory_is_the_peers)
     struct ri_mr_keys keys;
     struct ri_mr *mr;
 
-    open_pair();
     mr = register_at(plain, OCTETS, &keys);
     ck_assert(!is_direct(1, plain, keys.rkey));
     ck_assert(is_direct(2, to.octets, to.keys.rkey)); /* and both work beside each other */
     ck_assert(!is_direct(3, plain + 64, keys.rkey));
     deregister(mr);
     munmap(plain, OCTETS);
-    close_pair();
 }
 END_TEST
 
@@ -153,7 +143,6 @@ START_TEST(in_one_process_nothing_is_mapped)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
     ck_assert_str_eq(side_query(a).way, "self");
     ck_assert_uint_eq(mapped(a), 0);
-    close_pair();
 }
 END_TEST
 
@@ -168,7 +157,6 @@ START_TEST(a_window_is_mapped)
                .flags = RI_WR_SIGNALED,
                .bind = { .access = RI_ACCESS_REMOTE_WRITE, .length = 4096, .new_key = 7 } };
 
-    open_pair();
     OK(bed.fake.privileged.mw_allocate(b->pd, false, NULL, &stag, &mw));
     wr.bind.mr = to.mr;
     wr.bind.mw = mw;
@@ -177,7 +165,6 @@ START_TEST(a_window_is_mapped)
     side_expect(b, b->send_cq, 9, RI_WC_SUCCESS, 0);
     ck_assert(is_direct(1, to.octets + 8192 + 100, (stag & ~UINT32_C(0xff)) | 7));
     OK(bed.fake.privileged.mw_free(mw));
-    close_pair();
 }
 END_TEST
 
@@ -212,7 +199,6 @@ START_TEST(a_file_of_the_programs_own)
     uint8_t *memory;
     int fd;
 
-    open_pair();
     memory = map_kind(_i, &fd);
     mr = register_at(memory + 4096, 4096, &keys);
     ck_assert_int_eq(is_direct(1, memory + 4096 + 100, keys.rkey), _i == SEALED);
@@ -221,7 +207,6 @@ START_TEST(a_file_of_the_programs_own)
     munmap(memory, OCTETS);
     if (_i != CLOSED)
         close(fd);
-    close_pair();
 }
 END_TEST
 
@@ -233,7 +218,6 @@ START_TEST(a_region_over_two_files_is_the_peers)
     uint8_t *memory;
     int fd;
 
-    open_pair();
     memory = map_kind(SEALED, &fd);
     ck_assert(mmap(memory + 4096, 4096, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
@@ -242,7 +226,6 @@ START_TEST(a_region_over_two_files_is_the_peers)
     deregister(mr);
     munmap(memory, OCTETS);
     close(fd);
-    close_pair();
 }
 END_TEST
 
@@ -264,11 +247,9 @@ static enum ri_status fetch_add(uint64_t cookie, uint64_t there)
 
 START_TEST(an_atomic_off_its_boundary_is_refused_by_the_peer)
 {
-    open_pair();
     OK(fetch_add(1, (uintptr_t)to.octets + 4));
     side_expect(a, a->send_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
     ck_assert_uint_eq(to.octets[4], 0);
-    close_pair();
 }
 END_TEST
 
@@ -293,7 +274,6 @@ START_TEST(no_atomic_is_lost)
     void *done;
     uint64_t word;
 
-    open_pair();
     atomic_store(&stops, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, add_here, to.octets + 128), 0);
     for (unsigned long i = 0; i < count; i++) {
@@ -308,7 +288,6 @@ START_TEST(no_atomic_is_lost)
     memcpy(&word, to.octets + 128, sizeof(word));
     ck_assert_uint_eq(word, ((uint64_t)(uintptr_t)done << 32) + count);
     ck_assert_uint_eq(mapped(a), count);
-    close_pair();
 }
 END_TEST
 
@@ -351,7 +330,6 @@ START_TEST(a_lie_about_the_file_harms_nobody)
     struct stag_file true_one;
     int fd;
 
-    open_pair();
     true_one = entry_of(&to)->file;
     fd = lie(_i, &entry_of(&to)->file);
     ck_assert(!is_direct(1, to.octets, to.keys.rkey));
@@ -360,7 +338,6 @@ START_TEST(a_lie_about_the_file_harms_nobody)
     ck_assert(is_direct(3, to.octets, to.keys.rkey));
     if (fd >= 0)
         close(fd);
-    close_pair();
 }
 END_TEST
 
@@ -369,13 +346,11 @@ START_TEST(nobody_shrinks_a_file_that_is_mapped)
 {
     int fd;
 
-    open_pair();
     ck_assert(is_direct(1, to.octets + OCTETS - 64, to.keys.rkey));
     fd = entry_of(&to)->file.fd;
     ck_assert_int_eq(ftruncate(fd, 0), -1);
     ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, OCTETS), 0);
     ck_assert(is_direct(2, to.octets + OCTETS - 64, to.keys.rkey)); /* no SIGBUS */
-    close_pair();
 }
 END_TEST
 
@@ -393,7 +368,6 @@ static uint32_t files(void)
 /* One more than a peer keeps: each is mapped when it is used. */
 START_TEST(allocations_come_and_go)
 {
-    open_pair();
     for (uint32_t i = 0; i < 2 * LOCAL_MAPPED_MOST + 3; i++) {
         uint8_t *memory = shared_memory_new(5000);
         struct ri_mr_keys keys;
@@ -407,7 +381,6 @@ START_TEST(allocations_come_and_go)
     }
     ck_assert_uint_eq(files(), 2);
     ck_assert_uint_le(part(a)->target->mapped_count, LOCAL_MAPPED_MOST);
-    close_pair();
 }
 END_TEST
 
@@ -427,7 +400,6 @@ START_TEST(freed_memory_is_the_systems_at_once)
     struct ri_mr *mr;
     int fd;
 
-    open_pair();
     mr = register_at(memory, OCTETS, &keys);
     ck_assert(is_direct(1, memory, keys.rkey));
     fd = dup(stag_find(table(), keys.rkey)->file.fd);
@@ -436,21 +408,22 @@ START_TEST(freed_memory_is_the_systems_at_once)
     shared_memory_free(memory);
     ck_assert_uint_eq(resident(fd), 0);
     close(fd);
-    close_pair();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("local_mapped");
-    TCase *which = tc_case(suite, "which", NULL, NULL);
-    TCase *atomics = tc_case(suite, "atomics", NULL, NULL);
-    TCase *lies = tc_case(suite, "lies", NULL, NULL);
-    TCase *kept = tc_case(suite, "kept", NULL, NULL);
+    TCase *which = tc_case(suite, "which", open_pair, close_pair);
+    TCase *own = tc_case(suite, "in one process", NULL, close_pair);
+    TCase *atomics = tc_case(suite, "atomics", open_pair, close_pair);
+    TCase *lies = tc_case(suite, "lies", open_pair, close_pair);
+    TCase *kept = tc_case(suite, "kept", open_pair, close_pair);
 
     tc_add_tests(which, memory_of_an_allocation_is_mapped, a_part_of_an_allocation_is_mapped,
-                 other_memory_is_the_peers, in_one_process_nothing_is_mapped, a_window_is_mapped,
+                 other_memory_is_the_peers, a_window_is_mapped,
                  a_region_over_two_files_is_the_peers);
+    tcase_add_test(own, in_one_process_nothing_is_mapped);
     tcase_add_loop_test(which, a_file_of_the_programs_own, 0, FILES);
     tc_add_tests(atomics, an_atomic_off_its_boundary_is_refused_by_the_peer, no_atomic_is_lost);
     tcase_add_loop_test(lies, a_lie_about_the_file_harms_nobody, 0, LIES);

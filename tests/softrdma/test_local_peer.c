@@ -31,6 +31,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    hand_close(&hand);
     testbed_close(&bed);
 }
 
@@ -59,8 +60,6 @@ static void open_pair(void)
 static void close_pair(void)
 {
     hand_close(&hand);
-    region_free(a, &open_region);
-    region_free(a, &closed_region);
     side_close(a);
 }
 
@@ -149,7 +148,6 @@ START_TEST(a_record_that_is_no_request_ends_the_connection)
     ck_assert_uint_eq(atomic_load(&hand.peer->code), BROKEN);
     ck_assert(is_untouched(&closed_region, 32, ROOM));
     ck_assert(is_untouched(&open_region, 0, ROOM));
-    close_pair();
 }
 END_TEST
 
@@ -198,7 +196,6 @@ START_TEST(a_write_or_read_beyond_its_right_changes_nothing)
     ck_assert_uint_eq(atomic_load(&hand.peer->answered), 0);
     ck_assert(is_untouched(&closed_region, 0, ROOM));
     ck_assert(is_untouched(&open_region, 0, ROOM));
-    close_pair();
 }
 END_TEST
 
@@ -218,7 +215,6 @@ START_TEST(a_message_that_never_ends_is_no_message)
     expect_ended();
     expect_all_flushed(a->recv_cq, 1, 2);
     ck_assert(is_untouched(&closed_region, 64, ROOM));
-    close_pair();
 }
 END_TEST
 
@@ -241,7 +237,6 @@ START_TEST(skips_for_ever_do_not_hold_a_pass)
     ck_assert_uint_ge(bed.fake.runs, 1000);
     hand_end(&hand, LOCAL_CLOSED, 0, 0, 0);
     expect_ended();
-    close_pair();
 }
 END_TEST
 
@@ -390,7 +385,6 @@ START_TEST(progress_that_cannot_be_ends_the_connection)
     expect_all_flushed(a->send_cq, said[_i].executed == 2, 2 - (said[_i].executed == 2));
     ck_assert_uint_eq(hand_ended(&hand), LOCAL_TERMINATED);
     ck_assert(is_untouched(&closed_region, 0, ROOM));
-    close_pair();
 }
 END_TEST
 
@@ -407,7 +401,6 @@ START_TEST(progress_does_not_go_backwards)
     side_send(a, 2, region_sge(&closed_region, 0, 64));
     side_expect_event(a, RI_EVENT_RESPONSE_ERROR, BROKEN);
     expect_all_flushed(a->send_cq, 2, 1);
-    close_pair();
 }
 END_TEST
 
@@ -434,7 +427,6 @@ START_TEST(a_message_tells_what_is_executed)
     side_expect(a, a->recv_cq, 7, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 64);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
-    close_pair();
 }
 END_TEST
 
@@ -450,7 +442,6 @@ START_TEST(a_message_that_tells_too_much_ends_the_connection)
     side_expect_event(a, RI_EVENT_RESPONSE_ERROR, BROKEN);
     expect_all_flushed(a->send_cq, 0, 2);
     expect_all_flushed(a->recv_cq, 7, 1);
-    close_pair();
 }
 END_TEST
 
@@ -473,7 +464,6 @@ START_TEST(a_message_that_tells_less_says_nothing_new)
     side_receive(a, 8, region_sge(&closed_region, 0, 64));
     side_expect(a, a->recv_cq, 8, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 64);
-    close_pair();
 }
 END_TEST
 
@@ -517,7 +507,6 @@ START_TEST(progress_is_told_by_the_answer_or_by_the_next_look)
     header = hand_take(&hand, &octets);
     ck_assert_uint_eq(header.flags & RING_TELLS, RING_TELLS);
     ck_assert_uint_eq(header.executed, 2);
-    close_pair();
 }
 END_TEST
 
@@ -530,7 +519,6 @@ START_TEST(progress_is_told_before_the_lane_sleeps)
     ck_assert_uint_eq(told(), 0);
     lane->ops->lane_arm(lane);
     ck_assert_uint_eq(told(), 1);
-    close_pair();
 }
 END_TEST
 
@@ -542,7 +530,6 @@ START_TEST(progress_is_told_before_the_end)
     side_modify(a, RI_QPS_ERROR);
     ck_assert_uint_ne(hand_ended(&hand), LOCAL_OPEN);
     ck_assert_uint_eq(told(), 1);
-    close_pair();
 }
 END_TEST
 
@@ -571,7 +558,6 @@ START_TEST(room_that_cannot_be_is_none)
     hand_die(&hand);
     expect_ended();
     expect_all_flushed(a->send_cq, 0, 20);
-    close_pair();
 }
 END_TEST
 
@@ -597,7 +583,6 @@ START_TEST(answers_wait_for_room_that_can_be)
     hand_ring(&hand);
     ck_assert(fake_host_until(&bed.fake, atomic_load(&hand.peer->executed) == 2, TESTBED_TIMEOUT));
     ck_assert_uint_eq(atomic_load(&hand.peer->answered), 64);
-    close_pair();
 }
 END_TEST
 
@@ -685,7 +670,6 @@ START_TEST(a_record_is_judged_once)
     side_expect(a, a->recv_cq, 2, RI_WC_SUCCESS, 10);
     ck_assert(is_untouched(&closed_region, 0, ROOM / 2));
     ck_assert(is_untouched(&closed_region, ROOM / 2 + sizeof(octets), ROOM));
-    close_pair();
 }
 END_TEST
 

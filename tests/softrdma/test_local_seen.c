@@ -55,12 +55,6 @@ static void open_both(uint32_t access)
     to = region_new(b, ROOM, access);
 }
 
-static void close_both(void)
-{
-    region_free(a, &from);
-    region_free(b, &to);
-}
-
 static void start_over_tcp(void)
 {
     int fds[2];
@@ -101,7 +95,6 @@ START_TEST(the_way_is_told_while_it_is_local)
     send_one(0, 64);
     ck_assert_ptr_null(side_query(a).way);
     ck_assert_ptr_null(side_query(b).way);
-    close_both();
 }
 END_TEST
 
@@ -140,7 +133,6 @@ START_TEST(who_has_executed_how_much)
         EXPECT(by, "requests executed directly", 0);
         EXPECT(by, "octets moved directly", 0);
     }
-    close_both();
 }
 END_TEST
 
@@ -160,7 +152,6 @@ START_TEST(counters_outlive_connections)
         EXPECT(b, "requests executed for the peer", round / 2 + 1);
         EXPECT(b, "octets moved for the peer", (round / 2 + 1) * 64);
     }
-    close_both();
 }
 END_TEST
 

@@ -250,8 +250,6 @@ START_TEST(connections_come_and_go)
             ck_assert(!poll_one(side->recv_cq, &wc));
             ck_assert_uint_eq(atomic_load(&side->events.count), told);
         }
-        region_free(&sides[0], &from);
-        region_free(&sides[1], &to);
         side_close(&sides[0]);
         side_close(&sides[1]);
     }
@@ -301,7 +299,6 @@ START_TEST(X006_deregistered_memory_is_not_touched)
         ck_assert(gone);
         ck_assert_int_eq(sides[1].events.type[0],
                          _i ? RI_EVENT_READ_ACCESS : RI_EVENT_WRITE_ACCESS);
-        region_free(&sides[0], &own);
         side_close(&sides[0]);
         side_close(&sides[1]);
     }
@@ -333,7 +330,6 @@ START_TEST(X006_deregistered_source_is_not_touched)
         ck_assert(wc.status == RI_WC_SUCCESS || wc.status == RI_WC_LOCAL_PROTECTION ||
                   wc.status == RI_WC_FLUSHED);
         side_close(&sides[0]);
-        region_free(&sides[1], &target);
         side_close(&sides[1]);
     }
 }

@@ -275,7 +275,6 @@ START_TEST(behind_a_closed_window_too)
     cut_path();
     cut = tc_now_ns();
     expect_lost(a, cut, bound.sender_ms / 2, bound.sender_ms + 3000);
-    region_free(a, &from);
     side_close(a);
     close(fds[1]);
     bed_close();

@@ -25,12 +25,6 @@ static void open_with(uint32_t octets, const struct ri_llp_handover *handover)
     read_msn = send_msn = 0;
 }
 
-static void close_all(void)
-{
-    region_free(a, &memory);
-    raw_close(&raw);
-}
-
 /* ---- what the peer sends ---- */
 
 static void request_read(uint64_t at, uint32_t octets, uint32_t stag)
@@ -147,7 +141,6 @@ START_TEST(a_write_behind_a_read)
     request_read(0, size < 100000 ? size : 100000, memory.keys.rkey);
     expect_read(size, OLD);
     expect_read(size < 100000 ? size : 100000, NEW);
-    close_all();
 }
 END_TEST
 
@@ -171,8 +164,6 @@ START_TEST(a_send_behind_a_read)
     memset(memory.octets, NEW, size);
     if (size <= READS_AHEAD)
         expect_read(size, OLD);
-    region_free(a, &own);
-    close_all();
 }
 END_TEST
 
@@ -188,7 +179,6 @@ START_TEST(a_refused_read_behind_a_read)
     expect_read(size, OLD);
     raw_expect_terminate(&raw, TERMINATE_R_STAG);
     side_expect_event(a, RI_EVENT_READ_ACCESS, TERMINATE_R_STAG);
-    close_all();
 }
 END_TEST
 
@@ -208,7 +198,6 @@ START_TEST(a_refused_write_behind_reads_and_an_atomic)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_RESP);
     ck_assert_mem_eq(frame.segment.payload, memory.octets, 8);
     raw_expect_terminate(&raw, TERMINATE_T_STAG);
-    close_all();
 }
 END_TEST
 
@@ -233,7 +222,6 @@ START_TEST(an_atomic_between_a_read_and_a_write)
         expect_old_value(old);
         expect_read(8, NEW);
     }
-    close_all();
 }
 END_TEST
 
@@ -267,8 +255,6 @@ START_TEST(kept_behind_a_message_of_this_side)
     expect_read(size, OLD);
     ck_assert_uint_eq(qp_of(a)->tx.kept, 0);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, large);
-    region_free(a, &own);
-    close_all();
 }
 END_TEST
 
@@ -285,7 +271,6 @@ START_TEST(a_batch_that_names_the_source)
     write_over(0, size, NEW);
     ck_assert(fake_host_until(&bed.fake, memory.octets[size - 1] == NEW, TESTBED_TIMEOUT));
     expect_read(size, OLD);
-    close_all();
 }
 END_TEST
 
@@ -314,8 +299,6 @@ START_TEST(kept_before_a_terminate)
     expect_old_value(0x1111111111111111);
     raw_expect_terminate(&raw, TERMINATE_T_STAG);
     ck_assert_uint_eq(qp_of(a)->tx.kept, 0);
-    region_free(a, &own);
-    close_all();
 }
 END_TEST
 
@@ -337,7 +320,6 @@ START_TEST(more_than_is_kept)
     ck_assert(fake_host_until(&bed.fake, memory.octets[over - 1] == NEW, TESTBED_TIMEOUT));
     expect_memory(over, NEW);
     ck_assert(!(atomic_load(&qp_of(a)->stream->attention) & ATTEND_BEHIND));
-    close_all();
 }
 END_TEST
 
@@ -357,7 +339,6 @@ START_TEST(a_peer_that_takes_nothing_loses_the_order)
     }
     expect_memory(8, NEW);
     ck_assert_int_eq(side_query(a).state, RI_QPS_RTS);
-    close_all();
 }
 END_TEST
 
@@ -408,7 +389,6 @@ START_TEST(a_write_waits_behind_long_reads)
     }
     ck_assert(next_frame());
     ck_assert_int_eq(frame.segment.opcode, RDMAP_WRITE);
-    close_all();
 }
 END_TEST
 
@@ -425,7 +405,6 @@ START_TEST(a_single_write_waits_behind_a_long_read)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
     side_write(a, 3, region_sge(&memory, 0, 8), 0, 0x77);
     ck_assert(raw_silent(&raw));
-    close_all();
 }
 END_TEST
 

@@ -66,12 +66,6 @@ static void answer(uint32_t part, uint8_t value)
                sges[part].length);
 }
 
-static void close_parts(void)
-{
-    region_free(a, &sink);
-    raw_close(&raw);
-}
-
 /* Only the first request has the fence: the others would wait for it. */
 START_TEST(one_request_for_each)
 {
@@ -96,7 +90,6 @@ START_TEST(one_request_for_each)
         for (uint32_t k = 0; k < sges[i].length; k++)
             ck_assert_uint_eq(sink.octets[64 * i + k], 0x40 + i);
     ck_assert(side_idle(a, a->send_cq));
-    close_parts();
 }
 END_TEST
 
@@ -121,7 +114,6 @@ START_TEST(places_for_all)
                 ck_assert_uint_eq(side_next(a, a->send_cq).cookie, i);
         ck_assert(side_idle(a, a->send_cq));
     }
-    close_parts();
 }
 END_TEST
 
@@ -141,7 +133,6 @@ START_TEST(refused)
     OK(read_parts(1, RI_WR_SIGNALED));
     ck_assert(next_frame());
     ck_assert(raw_silent(&raw));
-    close_parts();
 }
 END_TEST
 
@@ -164,7 +155,6 @@ START_TEST(an_element_that_is_wrong)
     OK(read_parts(3, 0));
     side_expect(a, a->send_cq, 3, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
-    close_parts();
 }
 END_TEST
 
@@ -186,7 +176,6 @@ START_TEST(an_answer_that_is_wrong)
     ck_assert_uint_eq(wc.status, RI_WC_BAD_RESPONSE);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
-    close_parts();
 }
 END_TEST
 
@@ -207,7 +196,6 @@ START_TEST(after_a_reset)
     for (uint64_t i = 0; i < DEPTH * PARTS; i++)
         side_expect(a, a->send_cq, i, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
-    close_parts();
 }
 END_TEST
 

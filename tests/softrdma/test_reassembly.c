@@ -164,7 +164,6 @@ START_TEST(C155_stall_inside_an_fpdu)
         ck_assert(raw.reset);
         ck_assert_uint_eq(rests(), 0);
     }
-    raw_close(&raw);
 }
 END_TEST
 
@@ -206,7 +205,6 @@ START_TEST(X015_slow_peer_is_not_cut)
     ck_assert_uint_eq(bed.fake.events.timer_count, 1);
     raw_octets(&raw, fpdu + size - 1, 1);
     ck_assert(fake_host_until(&bed.fake, region.octets[99] == 0x5A, TESTBED_TIMEOUT));
-    raw_close(&raw);
 }
 END_TEST
 
@@ -234,7 +232,6 @@ START_TEST(X015_a_stall_at_the_hand_over)
     handover.bytes_read_length = write_fpdu(fpdu, &region, 100) - 1;
     raw_open(&raw, &bed, a, false, &handover);
     side_expect_event(a, RI_EVENT_LLP_LOST, 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -275,7 +272,6 @@ START_TEST(X023_empty_writes_are_counted)
     ck_assert_uint_eq(count_of(name, true), 3);
     ck_assert_uint_eq(count_of(name, false), 3);
     raw_close(&raw);
-    region_free(a, &region);
     side_close(a);
     ck_assert_uint_eq(count_of(name, false), 3); /* of the interface, for as long as it is open */
 }
@@ -429,7 +425,6 @@ START_TEST(S014_nothing_is_repeated_to_who_was_heard)
     ck_assert(fake_host_until(&bed.fake, region.octets[99] == 0x5A, TESTBED_TIMEOUT));
     fake_host_expire_timers(&bed.fake);
     ck_assert(raw_silent(&raw));
-    raw_close(&raw);
 }
 END_TEST
 

@@ -28,7 +28,6 @@ static void setup(void)
 
 static void teardown(void)
 {
-    region_free(&home, &region);
     side_close(&home);
     testbed_lane_stop(&bed);
     bed_close();

@@ -43,12 +43,6 @@ static void connect_agreed(uint8_t retry, uint8_t timer)
     region_fill(&from);
 }
 
-static void close_regions(void)
-{
-    region_free(a, &from);
-    region_free(b, &to);
-}
-
 static void send_text(uint64_t cookie, const char *text)
 {
     static uint64_t at;
@@ -115,7 +109,6 @@ START_TEST(sends_wait_and_the_rest_goes_on)
     send_text(5, "again");
     side_expect(b, b->recv_cq, 20, RI_WC_SUCCESS, 5);
     ck_assert_uint_eq(counter(b, "waits for a receive"), 1);
-    close_regions();
 }
 END_TEST
 
@@ -137,7 +130,6 @@ START_TEST(the_order_holds)
     ck_assert_mem_eq(to.octets, "one", 3);
     ck_assert_mem_eq(to.octets + 64, "two", 3);
     ck_assert_mem_eq(to.octets + 128, "three", 5);
-    close_regions();
 }
 END_TEST
 
@@ -160,8 +152,6 @@ START_TEST(delivered_in_the_middle_of_a_message)
     ck_assert(side_idle(a, a->recv_cq));
     side_receive(a, 2, region_sge(&region, 0, 64));
     ck_assert_uint_eq(side_next(a, a->recv_cq).immediate, 7);
-    region_free(a, &region);
-    side_close(a);
 }
 END_TEST
 
@@ -183,8 +173,6 @@ START_TEST(faults_are_found_at_delivery)
     side_receive(a, 2, region_sge(&region, 0, 64));
     expect_terminate(&raw, TERMINATE_U_MSN, ulpdu);
     side_expect(a, a->recv_cq, 2, RI_WC_FLUSHED, 0);
-    region_free(a, &region);
-    side_close(a);
 }
 END_TEST
 
@@ -196,7 +184,6 @@ START_TEST(who_does_not_wait)
     raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, _i ? 2 : 1, 0, "x", 1);
     raw_expect_terminate(&raw, TERMINATE_U_NOBUF);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
-    side_close(a);
 }
 END_TEST
 
@@ -257,7 +244,6 @@ START_TEST(another_thread_posts)
         pthread_join(thread, NULL);
     }
     testbed_lane_stop(&bed);
-    close_regions();
 }
 END_TEST
 
@@ -378,7 +364,6 @@ START_TEST(full_stops_reading)
     }
     ck_assert_uint_eq(stashed(b), 0);
     ck_assert(!(atomic_load(&stream->attention) & (ATTEND_HELD | ATTEND_STASH)));
-    close_regions();
 }
 END_TEST
 
@@ -444,7 +429,6 @@ START_TEST(own_requests_go_on_behind_a_full_stash)
         side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, PIECE);
     }
     ck_assert_uint_eq(stashed(b), 0);
-    close_regions();
 }
 END_TEST
 
@@ -481,7 +465,6 @@ START_TEST(a_request_sent_while_input_is_being_held)
     ck_assert_uint_eq(late.released_in, late.held_in);
     side_expect(b, b->send_cq, 5000, RI_WC_SUCCESS, 8);
     ck_assert_mem_eq(to.octets, from.octets, 8);
-    close_regions();
 }
 END_TEST
 
@@ -525,8 +508,6 @@ START_TEST(a_stash_that_is_stuck_ends_the_connection)
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
     ck_assert_uint_eq(ended_stuck(), 1);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
-    region_free(a, &sink);
-    side_close(a);
 }
 END_TEST
 
@@ -545,7 +526,6 @@ START_TEST(held_input_is_no_stall)
         side_receive(b, i, region_sge(&to, 0, PIECE));
         side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, PIECE);
     }
-    close_regions();
 }
 END_TEST
 
@@ -566,7 +546,6 @@ START_TEST(an_end_waits_behind_the_sends)
     side_receive(b, 2, region_sge(&to, 0, 64));
     side_expect(b, b->recv_cq, 2, RI_WC_SUCCESS, 10);
     side_expect_event(b, RI_EVENT_LLP_CLOSED, 0);
-    close_regions();
 }
 END_TEST
 
@@ -602,7 +581,6 @@ START_TEST(an_end_is_seen_whatever_waits)
     ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
     ck_assert_int_eq(side_query(a).state, RI_QPS_ERROR);
     ck_assert_uint_eq(atomic_load(&iwarp_rnic(qp_of(a)->core.rnic)->stash_octets), 0);
-    side_close(a);
 }
 END_TEST
 
@@ -617,7 +595,6 @@ START_TEST(a_reset_is_seen)
     ck_assert(side_idle(b, b->recv_cq));
     side_modify(a, RI_QPS_ERROR);
     side_expect_event(b, RI_EVENT_LLP_RESET, 0);
-    close_regions();
 }
 END_TEST
 
@@ -629,7 +606,6 @@ START_TEST(a_terminate_is_obeyed)
     ck_assert(side_idle(b, b->recv_cq));
     side_modify(a, RI_QPS_TERMINATE);
     side_expect_event(b, RI_EVENT_TERMINATE_RECEIVED, 0);
-    close_regions();
 }
 END_TEST
 
@@ -650,7 +626,6 @@ START_TEST(ended_while_sends_wait)
         ck_assert_uint_eq(stashed(b), 0);
         side_modify(b, RI_QPS_IDLE);
     }
-    close_regions();
 }
 END_TEST
 
@@ -670,7 +645,6 @@ START_TEST(retries_are_over)
     expect_terminate(&raw, TERMINATE_U_NOBUF, ulpdu);
     ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
-    side_close(a);
 }
 END_TEST
 
@@ -689,7 +663,6 @@ START_TEST(a_delivery_begins_them_again)
     side_expect_event(b, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
     between = clock_now() - begin;
     ck_assert_uint_ge(between, 400 * CLOCK_NS_PER_MS);
-    close_regions();
 }
 END_TEST
 
@@ -708,7 +681,6 @@ START_TEST(the_sender_is_told)
     ck_assert_uint_eq(wc.status, RI_WC_RNR);
     ck_assert_uint_eq(side_next(a, a->send_cq).status, RI_WC_FLUSHED);
     side_expect_event(b, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
-    close_regions();
 }
 END_TEST
 

@@ -86,7 +86,6 @@ static bool receive_without(unsigned int nth, const struct row *row)
     else
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     raw_close(&raw);
-    region_free(a, &memory);
     side_close(a);
     bed_close();
     return allocator_made() >= nth;

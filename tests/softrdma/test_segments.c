@@ -58,7 +58,6 @@ static void finish(void)
         free(requests[i].octets);
     for (uint32_t i = 0; i < answer_count; i++)
         free(answers[i].octets);
-    region_free(a, &source);
     close(far_end);
     testbed_close(&bed);
 }
@@ -196,14 +195,13 @@ START_TEST(whole_fpdus_in_order)
     start(crc);
     traffic();
     expect_wire(crc);
-    finish();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("softrdma segments");
-    TCase *tc = tc_case(suite, "random", NULL, NULL);
+    TCase *tc = tc_case(suite, "random", NULL, finish);
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, whole_fpdus_in_order, 0, (int)tc_count(200));

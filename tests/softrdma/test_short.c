@@ -49,8 +49,6 @@ START_TEST(same_octets_both_ways)
         }
     }
     ck_assert_uint_eq(qp_of(a)->tx.send_msn, qp_of(b)->tx.send_msn);
-    finish(a);
-    finish(b);
 }
 END_TEST
 
@@ -81,8 +79,6 @@ START_TEST(same_octets_in_batches)
         ck_assert_uint_eq(wires[0].used, wires[1].used);
         ck_assert(!memcmp(wires[0].octets, wires[1].octets, wires[0].used));
     }
-    finish(a);
-    finish(b);
 }
 END_TEST
 
@@ -98,14 +94,13 @@ START_TEST(short_request_of_foreign_memory)
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, 0, &sge, 1, 0, 0), RI_OK);
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_le(wires[0].used, before + 2 + 18 + 4 + 4); /* a Terminate */
-    finish(a);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("softrdma short messages");
-    TCase *both = tc_case(suite, "both ways", setup, bed_close);
+    TCase *both = tc_case(suite, "both ways", setup, teardown);
 
     tcase_add_loop_test(both, same_octets_both_ways, 0, 4);
     tc_add_tests(both, same_octets_in_batches, short_request_of_foreign_memory);

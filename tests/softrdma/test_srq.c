@@ -216,7 +216,6 @@ START_TEST(C077_protection_is_the_srqs)
     side_expect_event(a, RI_EVENT_RECV_ACCESS, 0);
     ck_assert_uint_eq(own.octets[0], 0);
     region_free(&owner, &theirs);
-    region_free(a, &own);
     side_close(a);
     raw_close(&raw);
     close_srq();

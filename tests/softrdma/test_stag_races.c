@@ -297,7 +297,6 @@ START_TEST(nothing_is_placed_afterwards)
                 ck_assert_uint_eq(target.octets[i], 0);
         }
         ck_assert_int_eq(pthread_join(writer, NULL), 0);
-        region_free(one, &target);
         side_close(one);
         side_close(&writer_pair.sides[1]);
     }

@@ -132,7 +132,6 @@ static bool end_without(unsigned int nth, const struct row *row)
     if (row->state == RI_QPS_CLOSING)
         expect_close_event(&raw);
     raw_close(&raw);
-    region_free(a, &source);
     side_close(a);
     bed_close();
     return allocator_made() >= nth;

@@ -367,9 +367,6 @@ static void replay(struct testbed *bed, const struct exchange *exchange, size_t 
     close(run.fd);
     side_modify(&run.side, RI_QPS_ERROR);
     testbed_passes(run.bed, 6);
-    region_free(&run.side, &run.receives);
-    region_free(&run.side, &run.sends);
-    region_free(&run.side, &run.memory);
     side_close(&run.side);
 }
 

@@ -44,7 +44,6 @@ static void setup(void)
 static void teardown(void)
 {
     for (int i = 0; i < 2; i++) {
-        region_free(&good[i], &page[i]);
         side_close(&good[i]);
     }
     region_free(wire.side, &big);
