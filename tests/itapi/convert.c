@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sockets of one test of it_socket_convert; see convert.h. */
 #include "convert.h"
+#include "opened.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +37,9 @@ void close_sockets(void)
 {
     const char *differ;
 
+    fx_close();
+    if (!s.a.ia)
+        return;
     sockets_close(&s);
     differ = tc_fds_differ(&before);
     ck_assert_msg(!differ, "descriptors: %s", differ);
@@ -48,12 +52,12 @@ void set_nonblocking(int fd)
 }
 
 /* The value of a counter of the node's IA. Several nodes have one RNIC each. */
-static uint64_t counter(const struct node *node, const char *name)
+static uint64_t counter(const struct node *end, const char *name)
 {
     struct itx_counter counters[128];
     size_t count = sizeof(counters) / sizeof(counters[0]);
 
-    ok(itx_counters((it_handle_t)node->ia, counters, &count));
+    ok(itx_counters((it_handle_t)end->ia, counters, &count));
     for (size_t i = 0; i < count; i++)
         if (!strcmp(counters[i].name, name))
             return counters[i].value;
@@ -61,8 +65,8 @@ static uint64_t counter(const struct node *node, const char *name)
     return 0;
 }
 
-void expect_counted(const struct node *node, uint64_t converted, uint64_t failed)
+void expect_counted(const struct node *end, uint64_t converted, uint64_t failed)
 {
-    ck_assert_uint_eq(counter(node, "sockets converted"), converted);
-    ck_assert_uint_eq(counter(node, "socket conversions failed"), failed);
+    ck_assert_uint_eq(counter(end, "sockets converted"), converted);
+    ck_assert_uint_eq(counter(end, "socket conversions failed"), failed);
 }

@@ -256,6 +256,8 @@ void node_open(struct node *node, const char *name)
 
 void node_close(struct node *node)
 {
+    if (!node->ia)
+        return;
     it_ia_info_free(node->info);
     ok(it_ia_free(node->ia));
     memset(node, 0, sizeof(*node));

@@ -7,9 +7,6 @@ struct pair pair;
 
 void fx_close(void)
 {
-    struct node *const all[] = { &pair.a, &pair.b, &node };
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i]->ia)
-            node_close(all[i]);
+    pair_close(&pair);
+    node_close(&node);
 }

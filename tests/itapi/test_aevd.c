@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Aggregate EVDs: events and notifications of all streams, waits, descriptors, errors. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -25,20 +25,20 @@ static it_evd_handle_t make_aevd(it_ia_handle_t ia, unsigned int flags)
 }
 
 /* Adds all SEVDs of a node without an endpoint to the AEVD. */
-static void gather(struct node *node, it_evd_handle_t aevd)
+static void gather(struct node *end, it_evd_handle_t aevd)
 {
     const struct {
         it_evd_handle_t *evd;
         it_event_type_t stream;
     } all[] = {
-        { &node->requests, IT_DTO_EVENT_STREAM },         { &node->receives, IT_DTO_EVENT_STREAM },
-        { &node->connections, IT_CM_MSG_EVENT_STREAM },   { &node->asked, IT_CM_REQ_EVENT_STREAM },
-        { &node->affiliated, IT_ASYNC_AFF_EVENT_STREAM },
+        { &end->requests, IT_DTO_EVENT_STREAM },         { &end->receives, IT_DTO_EVENT_STREAM },
+        { &end->connections, IT_CM_MSG_EVENT_STREAM },   { &end->asked, IT_CM_REQ_EVENT_STREAM },
+        { &end->affiliated, IT_ASYNC_AFF_EVENT_STREAM },
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         ok(it_evd_free(*all[i].evd));
-        *all[i].evd = make(node->ia, all[i].stream, 0, aevd);
+        *all[i].evd = make(end->ia, all[i].stream, 0, aevd);
     }
 }
 
@@ -57,7 +57,6 @@ static it_event_t next_of(it_evd_handle_t aevd)
 /* Both sides of a connection and their messages; b has an AEVD only. */
 START_TEST(events_of_all_streams)
 {
-    struct pair pair;
     struct buffer a, b;
     it_evd_handle_t aevd, software;
     it_lmr_triplet_t one, other;
@@ -109,13 +108,11 @@ START_TEST(events_of_all_streams)
         event = next_of(aevd);
     } while (event.event_number != IT_SOFTWARE_EVENT);
     ck_assert_ptr_eq(event.sw.data, &pair);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(several_events_by_one_call)
 {
-    struct node node;
     it_evd_handle_t aevd, evds[3];
     it_event_t events[8];
     size_t count = 99, more;
@@ -147,13 +144,11 @@ START_TEST(several_events_by_one_call)
     ck_assert_uint_eq(more, 1);
     ok(it_evd_dequeue_n(aevd, 8, events, &got));
     ck_assert_int_eq(got, 1);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(notifications_name_the_sevd)
 {
-    struct node node;
     it_evd_handle_t aevd, one, two;
     it_event_t event;
 
@@ -175,7 +170,6 @@ START_TEST(notifications_name_the_sevd)
     ok(it_evd_dequeue(two, &event));
     ok(it_evd_dequeue(two, &event));
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(two, &event));
-    node_close(&node);
 }
 END_TEST
 
@@ -209,7 +203,6 @@ static void start(struct waiter *waiter, it_evd_handle_t aevd)
 
 START_TEST(woken_and_timed_out)
 {
-    struct node node;
     struct waiter waiter;
     it_evd_handle_t aevd, evd;
     it_event_t event;
@@ -227,7 +220,6 @@ START_TEST(woken_and_timed_out)
         ck_assert_int_eq(waiter.status, IT_SUCCESS);
         ck_assert_uint_eq(waiter.count, 1);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -235,7 +227,6 @@ START_TEST(aborted_by_the_end_of_the_adapter)
 {
     for (int round = 0; round < 10; round++) {
         struct waiter waiters[3];
-        struct node node;
         it_evd_handle_t aevd;
 
         node_open(&node, IFACE);
@@ -262,7 +253,6 @@ static void caught(int number)
 START_TEST(interrupted)
 {
     struct sigaction action = { .sa_handler = caught };
-    struct node node;
     struct waiter waiter;
     it_evd_handle_t aevd;
 
@@ -274,13 +264,11 @@ START_TEST(interrupted)
         tc_until((pthread_kill(waiter.thread, SIGUSR1), atomic_load(&waiter.done)), PATIENCE));
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, IT_ERR_INTERRUPT);
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(descriptor)
 {
-    struct node node;
     it_evd_handle_t aevd, evd;
     it_event_t event;
     int fd = -1;
@@ -296,7 +284,6 @@ START_TEST(descriptor)
         ck_assert_int_gt(tc_wait_fd(fd, POLLIN, 0), 0);
         ok(it_evd_dequeue(aevd, &event));
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -304,7 +291,7 @@ END_TEST
 
 START_TEST(errors)
 {
-    struct node node, stranger;
+    struct node stranger;
     it_evd_handle_t aevd, evd, other;
     it_evd_param_t params;
     it_event_t event;
@@ -337,7 +324,6 @@ START_TEST(errors)
     ok(it_evd_free(aevd));
     is(IT_ERR_INVALID_AEVD, itx_aevd_wait(aevd, 0, 1, &event, &count));
     node_close(&stranger);
-    node_close(&node);
 }
 END_TEST
 
@@ -363,7 +349,6 @@ static it_evd_handle_t aevd_of(it_evd_handle_t evd)
 
 START_TEST(members_come_and_go)
 {
-    struct node node;
     it_evd_handle_t first, second, evd;
     it_event_t event;
 
@@ -390,7 +375,6 @@ START_TEST(members_come_and_go)
     while (it_evd_dequeue(evd, &event) == IT_SUCCESS)
         ;
     is(IT_ERR_TIMEOUT_EXPIRED, it_evd_wait(evd, 0, &event, NULL)); /* it may be waited on again */
-    node_close(&node);
 }
 END_TEST
 
@@ -411,7 +395,7 @@ static void do_nothing(it_evd_handle_t evd, void *arg)
 
 START_TEST(members_that_are_refused)
 {
-    struct node node, stranger;
+    struct node stranger;
     struct waiter waiter = { .thread = 0 };
     it_evd_handle_t aevd, evd, other;
     it_status_t status;
@@ -465,14 +449,12 @@ START_TEST(members_that_are_refused)
     ck_assert_int_eq(waiter.status, IT_SUCCESS);
     ok(set_aevd(evd, aevd));
     node_close(&stranger);
-    node_close(&node);
 }
 END_TEST
 
 /* An AEVD can be disabled like any EVD. */
 START_TEST(disabled)
 {
-    struct node node;
     it_evd_handle_t aevd, evd;
     it_event_t event;
     int fd = -1;
@@ -490,14 +472,12 @@ START_TEST(disabled)
     ok(modify(aevd, IT_EVD_PARAM_ENABLED, (it_evd_param_t){ .evd_enabled = IT_TRUE }));
     ck_assert_int_gt(tc_wait_fd(fd, POLLIN, 0), 0);
     ok(it_evd_wait(aevd, IT_TIMEOUT_INFINITE, &event, NULL));
-    node_close(&node);
 }
 END_TEST
 
 /* An endpoint accepts no AEVD where it needs an SEVD. */
 START_TEST(an_aevd_is_no_sevd)
 {
-    struct node node;
     it_ep_attributes_t attributes;
     it_evd_handle_t aevd;
     it_ep_handle_t ep;
@@ -513,17 +493,16 @@ START_TEST(an_aevd_is_no_sevd)
                                                 IT_EP_NO_FLAG, &attributes, &ep));
     is(IT_ERR_INVALID_EVD_TYPE, it_listen_create(node.ia, node.info->spigot_info[0].spigot_id, aevd,
                                                  IT_LISTEN_NO_FLAG, &qualifier, &listen));
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("aggregate EVDs");
-    TCase *events = tc_case(suite, "events", NULL, NULL);
-    TCase *waits = tc_case(suite, "waits", NULL, NULL);
-    TCase *members = tc_case(suite, "members", NULL, NULL);
-    TCase *wrong = tc_case(suite, "errors", NULL, NULL);
+    TCase *events = tc_case(suite, "events", NULL, fx_close);
+    TCase *waits = tc_case(suite, "waits", NULL, fx_close);
+    TCase *members = tc_case(suite, "members", NULL, fx_close);
+    TCase *wrong = tc_case(suite, "errors", NULL, fx_close);
     int twice = 2 * (int)fx_interfaces();
 
     add_each(events, events_of_all_streams);

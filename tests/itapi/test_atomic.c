@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomics: both operations, their completions, refusals, ends of connections. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -9,13 +9,12 @@
 #define CMP_SWAP  IT_DTO_CMP_SWAP_CMPL_EVENT
 #define ATOMIC    ((it_mem_priv_t)(IT_PRIV_LOCAL | IT_PRIV_ATOMIC))
 
-static void with_atomics(const struct node *node, it_ep_attributes_t *attributes)
+static void with_atomics(const struct node *end, it_ep_attributes_t *attributes)
 {
-    ck_assert(node->info->atomic_support);
+    ck_assert(end->info->atomic_support);
     attributes->srv.rc.atomics_enable = IT_TRUE;
 }
 
-static struct pair pair;
 static struct buffer here, there;
 
 static void open_pair(const char *name)
@@ -76,7 +75,6 @@ START_TEST(adds_and_returns_what_was)
     ck_assert_uint_eq(*word(&there, 2) | *word(&there, 4), 0);
     expect_nothing(pair.b.receives);
     expect_nothing(pair.b.requests);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -92,7 +90,6 @@ START_TEST(swaps_what_is_equal)
     ck_assert_uint_eq(compare_swap(UINT64_C(0x8000000000000001), 0, 0),
                       UINT64_C(0x8000000000000001));
     ck_assert_uint_eq(*word(&there, 0), 0);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -114,7 +111,6 @@ START_TEST(suppressed_and_in_order)
         ck_assert_uint_eq(*word(&here, i), i);
     ck_assert_uint_eq(*word(&there, 0), 20);
     expect_nothing(pair.a.requests);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -140,7 +136,6 @@ START_TEST(relative_addresses)
     result.addr.rel = 28;
     is(IT_ERR_INVALID_ADDRESS, it_post_atomic(pair.a.ep, IT_FETCH_AND_ADD, 2, 0, &result, 1, BOTH,
                                               it_make_rdma_addr_relative(120), context));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -197,7 +192,6 @@ START_TEST(refused)
     is(IT_ERR_RESOURCE_ORD, POST(idle, IT_FETCH_AND_ADD, &good, BOTH));
     expect_nothing(pair.a.requests);
     fetch_add(1, 0); /* the connection lives */
-    pair_close(&pair);
 }
 END_TEST
 
@@ -217,7 +211,6 @@ START_TEST(full_queue)
         expect_done(pair.a.requests, FETCH_ADD, i, IT_DTO_SUCCESS);
     ck_assert_uint_eq(*word(&there, 0), places);
     fetch_add(1, 0);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -231,7 +224,6 @@ START_TEST(flushed)
     ok(post(IT_COMPARE_AND_SWAP, 1, 0, 0, 6, (it_dto_flags_t)0));
     expect_done(pair.a.requests, CMP_SWAP, 6, IT_DTO_ERR_FLUSHED);
     ck_assert_uint_eq(*word(&there, 0), 0);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -287,9 +279,9 @@ START_TEST(peer_with_bad_context)
 }
 END_TEST
 
-static void without_atomics(const struct node *node, it_ep_attributes_t *attributes)
+static void without_atomics(const struct node *end, it_ep_attributes_t *attributes)
 {
-    with_atomics(node, attributes);
+    with_atomics(end, attributes);
     attributes->srv.rc.atomics_enable = IT_FALSE;
 }
 
@@ -331,7 +323,6 @@ static void *add_up(void *arg)
  * at the active side. */
 START_TEST(two_peers_one_word)
 {
-    struct node second;
     struct adder adders[2];
     it_ep_attributes_t attributes;
     it_ep_handle_t acceptor;
@@ -341,23 +332,23 @@ START_TEST(two_peers_one_word)
     it_net_addr_t address;
 
     open_pair(IFACE);
-    node_open(&second, IFACE);
-    attributes = node_attributes(&second);
-    with_atomics(&second, &attributes);
-    second.ep = node_make_ep(&second, &attributes);
+    node_open(&node, IFACE);
+    attributes = node_attributes(&node);
+    with_atomics(&node, &attributes);
+    node.ep = node_make_ep(&node, &attributes);
     acceptor = node_make_ep(&pair.b, &attributes);
     address = node_address(&pair.b, pair_family(&pair));
-    path = path_to(&second, &address);
-    ok(it_ep_connect(second.ep, &path, NULL, &pair.b.qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    path = path_to(&node, &address);
+    ok(it_ep_connect(node.ep, &path, NULL, &pair.b.qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
     asked = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
     ok(it_ep_accept(acceptor, asked.conn_req.cn_est_id, NULL, 0));
-    expect(second.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     for (int i = 0; i < 2; i++) {
-        struct node *node = i ? &second : &pair.a;
+        struct node *end = i ? &node : &pair.a;
 
-        adders[i] = (struct adder){ node,
-                                    node->ep,
-                                    buffer_make(node, 4096, IT_PRIV_LOCAL),
+        adders[i] = (struct adder){ end,
+                                    end->ep,
+                                    buffer_make(end, 4096, IT_PRIV_LOCAL),
                                     address_in(&there, 0),
                                     there.context,
                                     tc_count(500) };
@@ -367,8 +358,6 @@ START_TEST(two_peers_one_word)
         pthread_join(threads[i], NULL);
     ck_assert_uint_eq(__atomic_load_n(word(&there, 0), __ATOMIC_ACQUIRE),
                       adders[0].count + adders[1].count);
-    node_close(&second);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -377,7 +366,6 @@ END_TEST
 START_TEST(refused_without_atomics)
 {
     it_ep_attributes_t attributes;
-    struct node node;
 
     node_open(&node, IFACE);
     ck_assert(!node.info->atomic_support);
@@ -386,14 +374,13 @@ START_TEST(refused_without_atomics)
     ck_assert_int_ne(it_ep_rc_create(node.pz, node.requests, node.receives, node.connections,
                                      IT_EP_NO_FLAG, &attributes, &node.ep),
                      IT_SUCCESS);
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_atomic");
-    TCase *tc = tc_case(suite, "atomic", NULL, NULL);
+    TCase *tc = tc_case(suite, "atomic", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_ATOMICS, adds_and_returns_what_was, swaps_what_is_equal,

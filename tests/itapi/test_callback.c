@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Callbacks: called for each event; detached and freed from every place; forks; cancellation. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -27,10 +27,10 @@ static it_evd_handle_t software(it_ia_handle_t ia)
     return evd;
 }
 
-static void attach(struct node *node, it_evd_handle_t evd, it_evd_callback_rtn_t routine)
+static void attach(struct node *end, it_evd_handle_t evd, it_evd_callback_rtn_t routine)
 {
     memset(&probe, 0, sizeof(probe));
-    probe.node = node;
+    probe.node = end;
     probe.evd = evd;
     ok(it_evd_callback_attach(evd, routine, &probe));
 }
@@ -62,7 +62,6 @@ static void stay(it_evd_handle_t evd, void *arg)
 /* Receives of one side, connection messages of the other; no thread dequeues or waits. */
 START_TEST(called_for_completions)
 {
-    struct pair pair;
     struct buffer a, b;
     it_lmr_triplet_t to, from;
 
@@ -82,7 +81,6 @@ START_TEST(called_for_completions)
     attach(&pair.b, pair.b.connections, drain);
     ok(it_ep_disconnect(pair.a.ep, NULL, 0));
     ck_assert(reaches(probe.taken, 1));
-    pair_close(&pair);
 }
 END_TEST
 
@@ -90,7 +88,6 @@ END_TEST
 
 START_TEST(errors)
 {
-    struct node node;
     it_evd_handle_t evd, aevd, member;
     it_evd_param_t params;
     it_event_t event;
@@ -123,7 +120,6 @@ START_TEST(errors)
     attach(&node, aevd, drain);
     ok(it_evd_free(aevd)); /* with its callback */
     is(IT_ERR_INVALID_EVD, it_evd_callback_attach(aevd, drain, &probe));
-    node_close(&node);
 }
 END_TEST
 
@@ -145,7 +141,6 @@ static void *wait_thread(void *arg)
 /* A thread that does not wait yet may be refused itself: then try again. */
 START_TEST(refused_while_a_thread_waits)
 {
-    struct node node;
     it_status_t status = IT_SUCCESS;
 
     node_open(&node, IFACE);
@@ -164,7 +159,6 @@ START_TEST(refused_while_a_thread_waits)
         ok(it_evd_free(waiter.evd));
     }
     ck_assert_int_eq(status, IT_ERR_EVD_WAIT);
-    node_close(&node);
 }
 END_TEST
 
@@ -188,8 +182,6 @@ static void detach_inside(it_evd_handle_t evd, void *arg)
 
 START_TEST(an_evd_is_detached_and_freed_inside)
 {
-    struct node node;
-
     node_open(&node, IFACE);
     for (int i = 0; i < 20; i++) {
         it_evd_handle_t evd = software(node.ia);
@@ -203,7 +195,6 @@ START_TEST(an_evd_is_detached_and_freed_inside)
         ok(probe.status);
         is(IT_ERR_INVALID_EVD, it_evd_free(evd));
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -240,7 +231,6 @@ static void *free_thread(void *arg)
 START_TEST(an_ia_is_freed_inside)
 {
     for (int round = 0; round < 12; round++) {
-        struct node node;
         struct waiter waiter = { 0 };
         it_evd_handle_t evd;
 
@@ -265,6 +255,7 @@ START_TEST(an_ia_is_freed_inside)
         }
         is(IT_ERR_INVALID_IA, it_ia_free(node.ia));
         it_ia_info_free(node.info);
+        node.ia = NULL;
     }
 }
 END_TEST
@@ -284,7 +275,6 @@ static void wait_inside(it_evd_handle_t evd, void *arg)
 START_TEST(an_ia_is_freed_while_a_callback_runs)
 {
     for (int round = 0; round < 10; round++) {
-        struct node node;
         it_evd_handle_t evd;
 
         node_open(&node, IFACE);
@@ -319,7 +309,6 @@ static void stay_asleep(it_evd_handle_t evd, void *arg)
 /* A child has no callback thread; the parent's continues. */
 START_TEST(forked)
 {
-    struct node node;
     it_evd_handle_t evd;
     int status = -1;
     pid_t child;
@@ -369,7 +358,6 @@ static bool has_callback(it_evd_handle_t evd)
 /* The calls are no cancellation points: the thread detaches, and waits for the routine. */
 START_TEST(cancelled_while_detaching)
 {
-    struct node node;
     struct waiter waiter = { .status = IT_ERR_ABORT };
     void *result = &waiter;
 
@@ -384,17 +372,16 @@ START_TEST(cancelled_while_detaching)
     atomic_store(&probe.may_return, true);
     ck_assert_int_eq(pthread_join(waiter.thread, &result), 0);
     ok(waiter.status);
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
-    TCase *events = tc_case(suite, "events", NULL, NULL);
-    TCase *wrong = tc_case(suite, "errors", NULL, NULL);
-    TCase *ends = tc_case(suite, "freeing", NULL, NULL);
-    TCase *process = tc_case(suite, "process", NULL, NULL);
+    TCase *events = tc_case(suite, "events", NULL, fx_close);
+    TCase *wrong = tc_case(suite, "errors", NULL, fx_close);
+    TCase *ends = tc_case(suite, "freeing", NULL, fx_close);
+    TCase *process = tc_case(suite, "process", NULL, fx_close);
 
     add_each(events, called_for_completions);
     add_each(wrong, errors, refused_while_a_thread_waits);

@@ -67,7 +67,6 @@ START_TEST(all_ways)
         converts(way & 1 ? IT_SC_NO_REQ_REP : IT_SC_DEFAULT, way & 2 ? AF_INET6 : AF_INET, way & 4,
                  lengths[way / 8]);
     sockets_new(&s, AF_INET);
-    close_sockets();
 }
 END_TEST
 
@@ -93,7 +92,6 @@ START_TEST(states_and_addresses)
     ck_assert_uint_eq(params.dst_path.u.iwarp.raddr.ipv4.s_addr, peer.sin_addr.s_addr);
     ck_assert_uint_eq(params.attr.srv.rc.rdma_read_ird, 8);
     ck_assert_uint_eq(params.attr.srv.rc.rdma_read_ord, 8);
-    close_sockets();
 }
 END_TEST
 
@@ -109,7 +107,6 @@ START_TEST(responder_without_a_message)
     ok(itx_socket_convert(s.sb, s.b.ep, flags, &responds));
     sockets_established(&s);
     sockets_exchange(&s);
-    close_sockets();
 }
 END_TEST
 
@@ -134,7 +131,6 @@ START_TEST(request_that_was_read_already)
         ok(it_ep_reset(s.b.ep));
         sockets_new(&s, AF_INET);
     }
-    close_sockets();
 }
 END_TEST
 
@@ -180,7 +176,6 @@ START_TEST(fpdus_that_were_read_already)
         ok(it_ep_reset(s.b.ep));
         sockets_new(&s, AF_INET);
     }
-    close_sockets();
 }
 END_TEST
 
@@ -288,7 +283,6 @@ START_TEST(descriptors_that_are_refused)
     }
     sockets_convert(&s, IT_SC_DEFAULT, "x", 1); /* the endpoint can still be used */
     sockets_established(&s);
-    close_sockets();
 }
 END_TEST
 
@@ -320,7 +314,6 @@ START_TEST(arguments)
     ck_assert_int_eq(node_state(s.a.ep), IT_EP_STATE_UNCONNECTED);
     sockets_talk(&s); /* the socket still belongs to the consumer */
     ck_assert_int_eq(recv(s.sb, &got, 1, MSG_DONTWAIT), -1);
-    close_sockets();
 }
 END_TEST
 
@@ -357,7 +350,6 @@ START_TEST(policy)
     read_all(s.sa, (char[1]){ 0 }, 1);
     sockets_new(&s, AF_INET); /* the peer closes in order */
     expect(s.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    close_sockets();
 }
 END_TEST
 
@@ -373,7 +365,6 @@ START_TEST(netdev)
     open_sockets(IFACE);
     is(IT_ERR_INVALID_SOURCE_PATH, it_socket_convert(s.sa, s.a.ep, IT_SC_DEFAULT, NULL, 0));
     ck_assert_int_eq(node_state(s.a.ep), IT_EP_STATE_UNCONNECTED);
-    close_sockets();
 }
 END_TEST
 
@@ -398,14 +389,13 @@ START_TEST(conversions_are_counted)
     expect_counted(&s.a, 3, 1);
     expect_counted(&s.b, 3, 0);
     sockets_new(&s, AF_INET);
-    close_sockets();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_socket_convert");
-    TCase *tc = tc_case(suite, "convert", NULL, fx_close);
+    TCase *tc = tc_case(suite, "convert", NULL, close_sockets);
     int count = (int)fx_interfaces();
 
     tcase_set_timeout(tc, tc_timeout_ms(120000) / 1000.0);

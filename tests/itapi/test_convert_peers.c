@@ -89,7 +89,6 @@ START_TEST(frame_that_ends)
             sockets_new(&s, AF_INET);
         }
     }
-    close_sockets();
 }
 END_TEST
 
@@ -135,7 +134,6 @@ START_TEST(hostile_peer)
         ends_once(&s.a, true);
         sockets_new(&s, AF_INET);
     }
-    close_sockets();
 }
 END_TEST
 
@@ -154,7 +152,6 @@ START_TEST(peer_that_never_answers)
     event = expect(s.a.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     ck_assert_int_eq(event.conn.reject_reason_code, IT_CN_REJ_TIMEOUT);
     tcp_has_ended(s.sb);
-    close_sockets();
 }
 END_TEST
 
@@ -173,7 +170,6 @@ START_TEST(peer_that_never_reads)
         expect(s.a.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT).conn.reject_reason_code,
         IT_CN_REJ_TIMEOUT);
     ok(it_ep_reset(s.a.ep));
-    close_sockets();
 }
 END_TEST
 
@@ -189,7 +185,6 @@ START_TEST(peer_that_refuses)
     ck_assert(event.conn.private_data_present);
     expect_counted(&s.a, 0, 1);
     tcp_has_ended(s.sb);
-    close_sockets();
 }
 END_TEST
 
@@ -248,7 +243,6 @@ START_TEST(abandoned_in_a_read)
                   "%s came", itx_event_name(event));
     tcp_has_ended(s.sb);
     buffer_free(&sink);
-    close_sockets();
 }
 END_TEST
 
@@ -271,14 +265,13 @@ START_TEST(no_descriptor)
     sockets_talk(&s);
     sockets_convert(&s, IT_SC_DEFAULT, "x", 1);
     sockets_established(&s);
-    close_sockets();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_socket_convert, peers");
-    TCase *tc = tc_case(suite, "ends", NULL, NULL);
+    TCase *tc = tc_case(suite, "ends", NULL, close_sockets);
     int count = (int)fx_interfaces();
 
     tcase_set_timeout(tc, tc_timeout_ms(120000) / 1000.0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of connections: by one side, by both, by the peer's death; all that was sent before
  * arrives. */
-#include "fixture.h"
+#include "opened.h"
 #include "process.h"
 
 #include <poll.h>
@@ -15,7 +15,6 @@
 
 START_TEST(disconnect_by_one)
 {
-    struct pair pair;
     it_event_t event;
 
     pair_connected(&pair, IFACE);
@@ -28,14 +27,11 @@ START_TEST(disconnect_by_one)
     expect_nothing(pair.b.connections);
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.a.affiliated, &event));
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.b.affiliated, &event));
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(disconnect_by_both)
 {
-    struct pair pair;
-
     pair_connected(&pair, IFACE);
     ok(it_ep_disconnect(pair.a.ep, NULL, 0));
     if (it_ep_disconnect(pair.b.ep, NULL, 0) != IT_SUCCESS) /* may be reported already */
@@ -44,13 +40,11 @@ START_TEST(disconnect_by_both)
     expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
     expect_nothing(pair.a.connections);
     expect_nothing(pair.b.connections);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(disconnect_while_pending)
 {
-    struct pair pair;
     it_event_t event;
 
     pair_open(&pair, IFACE);
@@ -61,14 +55,11 @@ START_TEST(disconnect_while_pending)
     ok(it_ep_reset(pair.a.ep));
     it_reject(event.conn_req.cn_est_id, NULL, 0); /* withdrawn or not, it cannot be used */
     pair_connect(&pair, pair_family(&pair));
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(reset_and_reconnect)
 {
-    struct pair pair;
-
     pair_open(&pair, IFACE);
     for (unsigned long round = 0; round < tc_count(20); round++) {
         struct pair *ender = &pair;
@@ -80,7 +71,6 @@ START_TEST(reset_and_reconnect)
         ok(it_ep_reset(pair.a.ep));
         ok(it_ep_reset(pair.b.ep));
     }
-    pair_close(&pair);
 }
 END_TEST
 
@@ -98,7 +88,6 @@ static void write_to(struct node *from, const struct buffer *source, const struc
 START_TEST(disconnect_while_the_peer_sends)
 {
     struct buffer of_a, of_b;
-    struct pair pair;
 
     pair_open(&pair, IFACE);
     of_a = buffer_make(&pair.a, 2 * PLENTY, EVERYTHING);
@@ -122,26 +111,21 @@ START_TEST(disconnect_while_the_peer_sends)
     }
     buffer_free(&of_a);
     buffer_free(&of_b);
-    pair_close(&pair);
 }
 END_TEST
 
 /* Freeing an adapter ends its connections in order. */
 START_TEST(adapter_freed)
 {
-    struct pair pair;
-
     pair_connected(&pair, IFACE);
     node_close(&pair.a);
     expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    node_close(&pair.b);
 }
 END_TEST
 
 /* In a child: connects to `port`, then stays until it is killed. */
 static void __attribute__((noreturn)) victim(const char *name, int from_parent, int to_parent)
 {
-    struct node node;
     it_conn_qual_t qualifier;
     it_net_addr_t address;
     it_path_t path;
@@ -162,7 +146,6 @@ static void __attribute__((noreturn)) victim(const char *name, int from_parent, 
 
 START_TEST(peer_is_killed)
 {
-    struct node node;
     it_event_t event;
     int down[2], up[2];
     char octet;
@@ -193,7 +176,6 @@ START_TEST(peer_is_killed)
     ck_assert_int_eq(node_state(node.ep), IT_EP_STATE_NONOPERATIONAL);
     expect_nothing(node.connections);
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(node.affiliated, &event));
-    node_close(&node);
 }
 END_TEST
 
@@ -206,7 +188,6 @@ END_TEST
  * exits. */
 static void part(const char *name, int fd)
 {
-    struct node node;
     it_conn_qual_t qualifier;
     it_net_addr_t address;
     struct buffer buffer;
@@ -236,7 +217,6 @@ START_TEST(completed_sends_arrive_after_exit)
     struct peer peer = peer_start(IFACE, part);
     it_lmr_triplet_t one;
     struct buffer buffer;
-    struct node node;
     it_event_t event;
 
     node_open(&node, IFACE);
@@ -257,14 +237,13 @@ START_TEST(completed_sends_arrive_after_exit)
                           PARTING_OCTETS);
     expect(node.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
     buffer_free(&buffer);
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_disconnect");
-    TCase *down = tc_case(suite, "down", NULL, NULL);
+    TCase *down = tc_case(suite, "down", NULL, fx_close);
 
     add_each(down, disconnect_by_one, disconnect_by_both, disconnect_while_pending,
              reset_and_reconnect);

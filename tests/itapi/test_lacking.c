@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An interface refuses what its attributes lack, with the error for it. */
-#include "fixture.h"
+#include "opened.h"
 
 static char memory[4096];
 
@@ -10,26 +10,22 @@ START_TEST(no_datagrams)
     it_path_t path = { .timeout = 0 };
     it_addr_handle_t ah;
     it_ep_handle_t ep;
-    struct node node;
 
     node_open(&node, IFACE);
     attributes = node_attributes(&node);
     is(IT_ERR_OP_NOT_SUPPORTED,
        it_ep_ud_create(node.pz, node.requests, node.receives, &attributes, 0, &ep));
     is(IT_ERR_OP_NOT_SUPPORTED, it_address_handle_create(node.pz, &path, (it_ah_flags_t)0, &ah));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(no_rmrs)
 {
     it_rmr_handle_t rmr;
-    struct node node;
 
     node_open(&node, IFACE);
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create10(node.pz, &rmr));
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_DEFAULT, &rmr));
-    node_close(&node);
 }
 END_TEST
 
@@ -39,7 +35,6 @@ START_TEST(no_links)
     it_io_addr_t address = (it_io_addr_t)memory;
     it_rmr_context_t context;
     it_lmr_handle_t lmr;
-    struct node node;
     size_t mapped;
 
     list.list.ce_list.list_elt = &address;
@@ -50,18 +45,15 @@ START_TEST(no_links)
     is(IT_ERR_OP_NOT_SUPPORTED, it_lmr_create_unlinked(node.pz, 1, IT_LMR_FLAG_NONE, 0, &lmr));
     is(IT_ERR_OP_NOT_SUPPORTED, it_mem_map(node.ia, memory, 0, 64, &address, &mapped));
     is(IT_ERR_OP_NOT_SUPPORTED, it_mem_unmap(node.ia, (it_io_addr_t)memory, 64));
-    node_close(&node);
 }
 END_TEST
 
 START_TEST(no_shared_queues)
 {
     it_srq_handle_t srq;
-    struct node node;
 
     node_open(&node, IFACE);
     is(IT_ERR_SRQ_NOT_SUPPORTED, it_srq_create(node.pz, 1, 1, &srq));
-    node_close(&node);
 }
 END_TEST
 
@@ -69,13 +61,11 @@ START_TEST(no_endpoints_with_shared_queues)
 {
     it_ep_attributes_t attributes;
     it_ep_handle_t ep;
-    struct node node;
 
     node_open(&node, IFACE);
     attributes = node_attributes(&node);
     is(IT_ERR_SRQ_NOT_SUPPORTED, it_ep_rc_create(node.pz, node.requests, node.receives,
                                                  node.connections, IT_EP_SRQ, &attributes, &ep));
-    node_close(&node);
 }
 END_TEST
 
@@ -83,7 +73,6 @@ START_TEST(no_privileged_endpoints)
 {
     it_ep_attributes_t attributes;
     it_ep_handle_t ep;
-    struct node node;
 
     node_open(&node, IFACE);
     attributes = node_attributes(&node);
@@ -91,13 +80,11 @@ START_TEST(no_privileged_endpoints)
     is(IT_ERR_PRIV_OPS_UNAVAILABLE,
        it_ep_rc_create(node.pz, node.requests, node.receives, node.connections, IT_EP_NO_FLAG,
                        &attributes, &ep));
-    node_close(&node);
 }
 END_TEST
 
 /* --- with endpoints that connect --- */
 
-static struct node node;
 static struct buffer buffer;
 static it_lmr_triplet_t one;
 
@@ -121,7 +108,6 @@ START_TEST(no_links_by_requests)
        it_lmr_unlink(buffer.lmr, node.ep, 1, BOTH));
     is(IT_ERR_PRIV_OPS_UNAVAILABLE,
        it_ep_modify(node.ep, IT_EP_PARAM_PRIV_OPS_ENABLE, &attributes));
-    node_close(&node);
 }
 END_TEST
 
@@ -129,7 +115,6 @@ START_TEST(no_sends_that_unlink)
 {
     open_endpoint(IFACE);
     is(IT_ERR_OP_NOT_SUPPORTED, it_post_send_and_unlink(node.ep, &one, 1, 1, BOTH, 0));
-    node_close(&node);
 }
 END_TEST
 
@@ -139,7 +124,6 @@ START_TEST(no_reads_into_rmrs)
 
     open_endpoint(IFACE);
     is(IT_ERR_OP_NOT_SUPPORTED, it_post_rdma_read_to_rmr(node.ep, &sink, 1, 1, BOTH, 0, 0));
-    node_close(&node);
 }
 END_TEST
 
@@ -155,14 +139,13 @@ START_TEST(no_atomics)
     attributes.srv.rc.atomics_enable = IT_TRUE;
     is(IT_ERR_OP_NOT_SUPPORTED, it_ep_rc_create(node.pz, node.requests, node.receives,
                                                 node.connections, IT_EP_NO_FLAG, &attributes, &ep));
-    node_close(&node);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("lacking");
-    TCase *tc = tc_case(suite, "lacking", NULL, NULL);
+    TCase *tc = tc_case(suite, "lacking", NULL, fx_close);
 
     add_without(tc, FX_DATAGRAMS, no_datagrams);
     add_without(tc, FX_RMR, no_rmrs);

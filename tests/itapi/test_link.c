@@ -38,7 +38,8 @@ static void open_privileged(const char *name)
 static void close_privileged(void)
 {
     pair_close(&pair);
-    munmap(memory, PAGES * page);
+    if (memory)
+        munmap(memory, PAGES * page);
 }
 
 static bool linked(void)
@@ -106,7 +107,6 @@ START_TEST(linked_written_unlinked)
     peer_writes(memory + 2 * page, "again");
     unlink_now();
     peer_refused(memory);
-    close_privileged();
 }
 END_TEST
 
@@ -128,7 +128,6 @@ START_TEST(used_by_the_next_request)
     expect_done(pair.b.requests, SEND, 6, IT_DTO_SUCCESS);
     ck_assert_uint_eq(expect_done(pair.a.receives, RECV, 9, IT_DTO_SUCCESS).transferred_length, 6);
     ck_assert_mem_eq(here.data, "linked", 6);
-    close_privileged();
 }
 END_TEST
 
@@ -153,7 +152,6 @@ START_TEST(X012_unlinked_by_the_peer)
     link_now(pair.b.ep, memory, NULL, page);
     peer_writes(memory, "once more");
     ok(it_ep_free(second));
-    close_privileged();
 }
 END_TEST
 
@@ -169,7 +167,6 @@ START_TEST(linked_twice)
        it_lmr_modify(lmr, IT_LMR_PARAM_MEM_PRIV, &(it_lmr_param_t){ .privs = IT_PRIV_LOCAL }));
     ok(it_lmr_free(lmr)); /* while it is linked */
     peer_refused(memory);
-    close_privileged();
 }
 END_TEST
 
@@ -183,7 +180,6 @@ START_TEST(linked_to_nothing)
     expect_done(pair.b.requests, LINK, 1, IT_DTO_ERR_LOCAL_MM_OPERATION);
     pair_broken(&pair);
     ck_assert(!linked());
-    close_privileged();
 }
 END_TEST
 
@@ -207,7 +203,6 @@ START_TEST(privilege_is_given_and_taken)
     is(IT_ERR_PRIV_OPS_UNAVAILABLE, it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE,
                                                 EVERYTHING, idle, 1, BOTH, &context));
     ok(it_ep_free(idle));
-    close_privileged();
 }
 END_TEST
 
@@ -244,7 +239,6 @@ START_TEST(link_refused)
     ck_assert_uint_eq(context, 77);
     ck_assert(!linked());
     expect_nothing(pair.b.requests);
-    close_privileged();
 }
 END_TEST
 
@@ -289,7 +283,6 @@ START_TEST(unconnected_and_full)
         expect_done(pair.b.requests, WRITE, i, IT_DTO_SUCCESS);
     ck_assert(linked());
     unlink_now();
-    close_privileged();
 }
 END_TEST
 
@@ -328,7 +321,6 @@ START_TEST(linked_by_list)
     is(IT_ERR_INVALID_IOBL, it_lmr_link(lmr, NULL, &iobl, 8, IT_ADDR_MODE_ABSOLUTE, EVERYTHING,
                                         pair.b.ep, 1, BOTH, &context));
     ck_assert(!linked());
-    close_privileged();
 }
 END_TEST
 
@@ -373,7 +365,6 @@ START_TEST(created_of_list)
     expect_done(pair.a.receives, RECV, 9, IT_DTO_SUCCESS);
     ck_assert_mem_eq(here.data, "still", 5);
     ok(it_lmr_free(made));
-    close_privileged();
 }
 END_TEST
 
@@ -407,7 +398,6 @@ START_TEST(lists_refused)
     iobl.list.ce_list.list_elt = NULL;
     is(IT_ERR_INVALID_IOBL, create_of(&iobl, NULL, 8, &made));
     ck_assert_ptr_null(made);
-    close_privileged();
 }
 END_TEST
 
@@ -454,7 +444,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_lmr_link over interfaces");
-    TCase *tc = tc_case(suite, "link", NULL, NULL);
+    TCase *tc = tc_case(suite, "link", NULL, close_privileged);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_LINK, linked_written_unlinked, used_by_the_next_request);

@@ -6,7 +6,7 @@
  * the passive one by polling. The memory that an endpoint reserves for that event is available
  * again after the event was dequeued.
  */
-#include "fixture.h"
+#include "opened.h"
 #include "shortage.h"
 
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct pair pair;
 static struct buffer outbox;
 
 enum side { A, B };
@@ -177,7 +176,6 @@ START_TEST(no_end_is_lost_when_an_allocation_fails)
 {
     open_pair(IFACE);
     lives(false);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -185,7 +183,6 @@ START_TEST(no_end_is_lost_when_every_kth_allocation_fails)
 {
     open_pair(IFACE);
     lives(true);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -295,19 +292,19 @@ START_TEST(no_conversion_is_lost)
 }
 END_TEST
 
-static void is_disconnect(const it_event_t *event, const struct node *node)
+static void is_disconnect(const it_event_t *event, const struct node *end)
 {
     ck_assert_int_eq(event->event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    ck_assert_uint_eq((uintptr_t)event->conn.ep, (uintptr_t)node->ep);
-    ck_assert_uint_eq((uintptr_t)event->conn.evd, (uintptr_t)node->connections);
+    ck_assert_uint_eq((uintptr_t)event->conn.ep, (uintptr_t)end->ep);
+    ck_assert_uint_eq((uintptr_t)event->conn.evd, (uintptr_t)end->connections);
     ck_assert(!event->conn.private_data_present);
 }
 
-static bool has_ended(const struct node *node)
+static bool has_ended(const struct node *end)
 {
     it_ep_param_t params = { 0 };
 
-    return it_ep_query(node->ep, IT_EP_PARAM_STATE, &params) == IT_SUCCESS &&
+    return it_ep_query(end->ep, IT_EP_PARAM_STATE, &params) == IT_SUCCESS &&
            params.ep_state.rc == IT_EP_STATE_NONOPERATIONAL;
 }
 
@@ -355,7 +352,6 @@ START_TEST(an_end_that_was_told_without_memory_is_taken_before_the_next_connecti
     ok(it_ep_accept(pair.b.ep, pair.asked.conn_req.cn_est_id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -370,7 +366,6 @@ START_TEST(an_end_that_was_told_without_memory_goes_with_its_endpoint)
     ok(it_ep_free(pair.b.ep));
     expect_nothing(pair.b.connections);
     node_endpoint(&pair.b);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -381,7 +376,6 @@ START_TEST(a_change_that_fails_leaves_the_aggregate_as_it_was)
     it_evd_param_t params = { .sevd_queue_size = 1 };
     it_evd_handle_t aevd, evd;
     it_status_t status;
-    struct node node;
 
     shortage_needed();
     node_open(&node, IFACE);
@@ -396,7 +390,6 @@ START_TEST(a_change_that_fails_leaves_the_aggregate_as_it_was)
     is(IT_ERR_INVALID_QUEUE_SIZE, status); /* more are queued */
     ok(it_evd_query(evd, IT_EVD_PARAM_AEVD_HANDLE, &params));
     ck_assert_ptr_eq(params.aevd, aevd);
-    node_close(&node);
 }
 END_TEST
 
@@ -419,7 +412,6 @@ static void fail_to_make_evds(it_ia_handle_t ia)
  * freed. The first round makes the allocations that the process keeps. */
 START_TEST(an_evd_that_cannot_be_made_leaves_nothing)
 {
-    struct node node;
     size_t heap;
 
     shortage_needed();
@@ -431,14 +423,13 @@ START_TEST(an_evd_that_cannot_be_made_leaves_nothing)
     ck_assert_uint_le(tc_heap(), heap + 8192); /* a leak is ten times that */
     ok(it_evd_create(node.ia, IT_ASYNC_AFF_EVENT_STREAM, (it_evd_flags_t)0, 64, 0, NULL,
                      &node.affiliated, NULL));
-    node_close(&node);
 }
 END_TEST
 
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("shortage");
-    TCase *tc = tc_case(suite, "memory", NULL, NULL);
+    TCase *tc = tc_case(suite, "memory", NULL, fx_close);
 
     tcase_set_timeout(tc, 120);
     add_each(tc, no_end_is_lost_when_an_allocation_fails,

@@ -96,7 +96,6 @@ START_TEST(refused_for_want_of_memory)
     qualifier = towards(&b.qualifier);
     attributes = ud_attributes(&a);
     shortage_run(&rows[_i % ROWS]);
-    close_both();
 }
 END_TEST
 
@@ -122,7 +121,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("shortage_ud");
-    TCase *tc = tc_case(suite, "memory", NULL, NULL);
+    TCase *tc = tc_case(suite, "memory", NULL, close_both);
 
     tcase_set_timeout(tc, 60);
     add_without(tc, FX_DATAGRAMS, refused_without_datagrams);

@@ -137,7 +137,6 @@ START_TEST(created_and_queried)
     ok(it_srq_create(b.pz, 0, 1, &other)); /* one segment at least is given */
     ok(it_srq_free(other));
     is(IT_ERR_INVALID_SRQ, it_srq_free(other));
-    node_close(&b);
 }
 END_TEST
 
@@ -174,7 +173,6 @@ START_TEST(modified)
     is(IT_ERR_INVALID_SRQ_SIZE, it_srq_modify(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
     params.max_recv_dtos = SIZE_MAX;
     is(IT_ERR_RESOURCE_RECV_DTO, it_srq_modify(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
-    node_close(&b);
 }
 END_TEST
 
@@ -198,7 +196,6 @@ START_TEST(busy)
     ok(it_ep_free(ep));
     ok(it_srq_free(srq)); /* with a Receive, which has no completion */
     expect_nothing(b.receives);
-    node_close(&b);
 }
 END_TEST
 
@@ -245,7 +242,6 @@ START_TEST(endpoint_attributes)
     good.srv.rc.hard_hi_watermark = 0;
     ok(create_ep(&good, &ep));
     ck_assert_uint_eq(node_query(ep).attr.srv.rc.hard_hi_watermark, IT_HARD_HI_WATERMARK_DISABLE);
-    node_close(&b);
 }
 END_TEST
 
@@ -291,7 +287,6 @@ START_TEST(receives_refused)
     for (size_t i = 0; i < size; i++)
         ok(it_post_recv(srq, NULL, 0, 0, BOTH)); /* the refused ones took no place */
     is(IT_ERR_TOO_MANY_POSTS, it_post_recv(srq, NULL, 0, 0, BOTH));
-    node_close(&b);
 }
 END_TEST
 
@@ -314,7 +309,6 @@ START_TEST(buffers_go_to_who_needs_them)
         for (size_t k = 0; k < OCTET; k++)
             ck_assert_uint_eq(there.data[OCTET * i + k], i + 1);
     }
-    close_all();
 }
 END_TEST
 
@@ -332,7 +326,6 @@ START_TEST(places)
     expect_done(b.receives, RECV, 0, IT_DTO_SUCCESS);
     receive(5);
     is(IT_ERR_TOO_MANY_POSTS, it_post_recv(srq, NULL, 0, 0, BOTH));
-    close_all();
 }
 END_TEST
 
@@ -350,7 +343,6 @@ START_TEST(message_too_long)
     receive(2); /* the queue and the other endpoint live */
     send_over(1, 9);
     ck_assert_ptr_eq(expect_done(b.receives, RECV, 2, IT_DTO_SUCCESS).ep, to[1]);
-    close_all();
 }
 END_TEST
 
@@ -379,7 +371,6 @@ START_TEST(nothing_posted)
     receive(1);
     send_over(1, 4);
     expect_done(b.receives, RECV, 1, IT_DTO_SUCCESS);
-    close_all();
 }
 END_TEST
 
@@ -397,7 +388,6 @@ START_TEST(untaken_receives_stay)
     ok(it_ep_free(to[0]));
     send_over(1, 8);
     ck_assert_ptr_eq(expect_done(b.receives, RECV, 2, IT_DTO_SUCCESS).ep, to[1]);
-    close_all();
 }
 END_TEST
 
@@ -431,7 +421,6 @@ START_TEST(resized_in_use)
     ok(it_srq_modify(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
     send_over(1, 77);
     ck_assert_ptr_eq(expect_done(b.receives, RECV, 50, IT_DTO_SUCCESS).ep, to[1]);
-    close_all();
 }
 END_TEST
 
@@ -480,7 +469,6 @@ START_TEST(X020_low_watermark)
     for (int i = 0; i < 3; i++)
         send_over(1, 1);
     expect_nothing(b.affiliated);
-    close_all();
 }
 END_TEST
 
@@ -510,7 +498,6 @@ START_TEST(soft_watermark)
     ck_assert_ptr_eq(event.aff_async.cause.ep, to[1]);
     for (it_dto_cookie_t i = 0; i < 7; i++)
         expect_done(b.receives, RECV, i, IT_DTO_SUCCESS);
-    close_all();
 }
 END_TEST
 
@@ -534,7 +521,6 @@ START_TEST(X020_hard_watermark)
         expect_done(b.receives, RECV, i, IT_DTO_SUCCESS);
     send_over(1, 5); /* the other endpoint has its own count */
     ck_assert_ptr_eq(next(b.receives).dto_cmpl.ep, to[1]);
-    close_all();
 }
 END_TEST
 
@@ -591,14 +577,13 @@ START_TEST(posted_by_several)
         pthread_join(threads[i], NULL);
     ck_assert_uint_eq(got[0], rounds);
     ck_assert_uint_eq(got[1], rounds);
-    close_all();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_srq");
-    TCase *tc = tc_case(suite, "srq", NULL, NULL);
+    TCase *tc = tc_case(suite, "srq", NULL, close_all);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_SRQ, created_and_queried, modified, busy);

@@ -3,37 +3,37 @@
  * Connections in three legs: the active side sees the peer's acceptance and answers it. InfiniBand
  * alone has them.
  */
-#include "fixture.h"
+#include "opened.h"
 
 #include <string.h>
 
 /* The active side's attempt, up to the request at b. */
-static it_event_t ask(struct pair *pair, const char *data)
+static it_event_t ask(struct pair *ends, const char *data)
 {
-    it_net_addr_t address = node_address(&pair->b, pair_family(pair));
-    it_path_t path = path_to(&pair->a, &address);
-    it_conn_qual_t qualifier = towards(&pair->b.qualifier);
+    it_net_addr_t address = node_address(&ends->b, pair_family(ends));
+    it_path_t path = path_to(&ends->a, &address);
+    it_conn_qual_t qualifier = towards(&ends->b.qualifier);
 
-    ok(it_ep_connect(pair->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_THREE_WAY,
+    ok(it_ep_connect(ends->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_THREE_WAY,
                      (const unsigned char *)data, strlen(data)));
-    return expect(pair->b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+    return expect(ends->b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
 }
 
 /* ... and the peer's acceptance, with these data, at a. Returns its identifier. */
-static it_cn_est_identifier_t arrive(struct pair *pair, const char *name, const char *data)
+static it_cn_est_identifier_t arrive(struct pair *ends, const char *name, const char *data)
 {
     it_event_t asked, arrived;
 
-    pair_open(pair, name);
-    asked = ask(pair, "may I");
+    pair_open(ends, name);
+    asked = ask(ends, "may I");
     ck_assert_mem_eq(asked.conn_req.private_data, "may I", 5);
-    ok(it_ep_accept(pair->b.ep, asked.conn_req.cn_est_id, (const unsigned char *)data,
+    ok(it_ep_accept(ends->b.ep, asked.conn_req.cn_est_id, (const unsigned char *)data,
                     strlen(data)));
-    arrived = expect(pair->a.connections, IT_CM_MSG_CONN_ACCEPT_ARRIVAL_EVENT);
-    ck_assert_ptr_eq(arrived.conn.ep, pair->a.ep);
+    arrived = expect(ends->a.connections, IT_CM_MSG_CONN_ACCEPT_ARRIVAL_EVENT);
+    ck_assert_ptr_eq(arrived.conn.ep, ends->a.ep);
     ck_assert_int_eq(arrived.conn.private_data_present, IT_TRUE);
     ck_assert_mem_eq(arrived.conn.private_data, data, strlen(data));
-    ck_assert_int_eq(node_state(pair->a.ep), IT_EP_STATE_ACTIVE2_CONNECTION_PENDING);
+    ck_assert_int_eq(node_state(ends->a.ep), IT_EP_STATE_ACTIVE2_CONNECTION_PENDING);
     return arrived.conn.cn_est_id;
 }
 
@@ -50,28 +50,27 @@ static void send_to(struct node *from, struct node *to, it_dto_cookie_t cookie)
     expect_done(to->receives, IT_DTO_RC_RECV_CMPL_EVENT, cookie, IT_DTO_SUCCESS);
 }
 
-static void expect_used(struct pair *pair, it_cn_est_identifier_t id)
+static void expect_used(struct pair *ends, it_cn_est_identifier_t id)
 {
-    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair->a.ep, id, NULL, 0));
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(ends->a.ep, id, NULL, 0));
     is(IT_ERR_INVALID_CN_EST_ID, it_reject(id, NULL, 0));
 }
 
 /* The endpoint is as new after the end. */
-static void expect_usable(struct pair *pair)
+static void expect_usable(struct pair *ends)
 {
-    struct node *nodes[] = { &pair->a, &pair->b };
+    struct node *nodes[] = { &ends->a, &ends->b };
 
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(node_state(nodes[i]->ep), IT_EP_STATE_NONOPERATIONAL);
         ok(it_ep_reset(nodes[i]->ep));
     }
-    pair_connect(pair, pair_family(pair));
-    pair_close(pair);
+    pair_connect(ends, pair_family(ends));
+    pair_close(ends);
 }
 
 START_TEST(confirmed)
 {
-    struct pair pair;
     it_cn_est_identifier_t id = arrive(&pair, IFACE, "you may");
 
     ck_assert_int_eq(node_state(pair.b.ep), IT_EP_STATE_PASSIVE_CONNECTION_PENDING);
@@ -91,14 +90,12 @@ START_TEST(confirmed)
     expect_used(&pair, id);
     send_to(&pair.a, &pair.b, 1);
     send_to(&pair.b, &pair.a, 2);
-    pair_close(&pair);
 }
 END_TEST
 
 /* The rejecting side gets no event. */
 START_TEST(rejected)
 {
-    struct pair pair;
     it_cn_est_identifier_t id = arrive(&pair, IFACE, "you may");
     it_event_t event;
 
@@ -117,7 +114,6 @@ END_TEST
 
 START_TEST(abandoned_by_the_active_side)
 {
-    struct pair pair;
     it_cn_est_identifier_t id = arrive(&pair, IFACE, "you may");
 
     ok(it_ep_disconnect(pair.a.ep, NULL, 0));
@@ -131,7 +127,6 @@ END_TEST
 /* It accepted, so what comes from it afterwards is no rejection. */
 START_TEST(abandoned_by_the_passive_side)
 {
-    struct pair pair;
     it_cn_est_identifier_t id = arrive(&pair, IFACE, "you may");
 
     post_receive(pair.a.ep, 1);
@@ -146,7 +141,6 @@ END_TEST
 
 START_TEST(freed_undecided)
 {
-    struct pair pair;
     it_cn_est_identifier_t id = arrive(&pair, IFACE, "you may");
 
     ok(it_ep_free(pair.a.ep));
@@ -154,7 +148,6 @@ START_TEST(freed_undecided)
     is(IT_ERR_INVALID_CN_EST_ID, it_reject(id, NULL, 0));
     expect(pair.b.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
     expect_nothing(pair.a.connections);
-    pair_close(&pair);
 }
 END_TEST
 
@@ -162,20 +155,17 @@ END_TEST
 START_TEST(request_rejected)
 {
     it_event_t event;
-    struct pair pair;
 
     pair_open(&pair, IFACE);
     ok(it_reject(ask(&pair, "may I").conn_req.cn_est_id, (const unsigned char *)"no", 2));
     event = expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
     ck_assert_mem_eq(event.conn.private_data, "no", 2);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_NONOPERATIONAL);
-    pair_close(&pair);
 }
 END_TEST
 
 START_TEST(refused_where_there_are_two_legs)
 {
-    struct pair pair;
     it_net_addr_t address;
     it_path_t path;
     it_conn_qual_t qualifier;
@@ -189,14 +179,13 @@ START_TEST(refused_where_there_are_two_legs)
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     expect_nothing(pair.b.asked);
     pair_connect(&pair, pair_family(&pair));
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("three-way connections");
-    TCase *tc = tc_case(suite, "three legs", NULL, NULL);
+    TCase *tc = tc_case(suite, "three legs", NULL, fx_close);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_THREE_WAY, confirmed, rejected, abandoned_by_the_active_side,

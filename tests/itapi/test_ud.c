@@ -78,7 +78,6 @@ START_TEST(keys_of_the_privileged)
     asked.srv.ud.ep_info.ud_ep_key = 0x80000001;
     is(IT_ERR_INVALID_EP_KEY, create_ep(&a, &asked, &ep));
     is(IT_ERR_INVALID_EP_KEY, it_ep_modify(a.ep, IT_EP_PARAM_EP_KEY, &asked));
-    close_both();
 }
 END_TEST
 #endif
@@ -115,7 +114,6 @@ START_TEST(endpoint_created_and_queried)
     is(IT_ERR_EVD_BUSY, it_evd_free(a.receives));
     ok(it_ep_free(a.ep));
     is(IT_ERR_INVALID_EP, it_ep_query(a.ep, IT_EP_PARAM_ALL, &got));
-    close_both();
 }
 END_TEST
 
@@ -152,7 +150,6 @@ START_TEST(endpoint_refused)
     attributes = ud_attributes(&a);
     attributes.priv_ops_enable = IT_TRUE;
     is(IT_ERR_PRIV_OPS_UNAVAILABLE, create_ep(&a, &attributes, &ep));
-    close_both();
 }
 END_TEST
 
@@ -197,7 +194,6 @@ START_TEST(no_connection_calls)
                                &part, &key));
     is(IT_ERR_INVALID_EP_TYPE, itx_ep_accept_with_rmr(a.ep, 0, &part, &key));
     is(IT_ERR_INVALID_EP_TYPE, itx_bind_ep_to_device(a.ep, 0));
-    close_both();
 }
 END_TEST
 
@@ -226,7 +222,6 @@ START_TEST(endpoint_modified)
     if (!b.info->ep_work_queues_resizable)
         is(IT_ERR_OP_NOT_SUPPORTED, it_ep_modify(b.ep, IT_EP_PARAM_MAX_REQ_DTO, &change));
     is(IT_ERR_CANNOT_RESET, it_ep_reset(b.ep));
-    close_both();
 }
 END_TEST
 
@@ -264,7 +259,6 @@ START_TEST(error_and_reset)
     ok(receive_at(b.ep, 0, 1000, 5));
     ok(send_part(&to, 0, SOME, 6));
     expect_datagram(&b, 5, SOME);
-    close_both();
 }
 END_TEST
 
@@ -292,7 +286,6 @@ START_TEST(sizes)
         ck_assert_mem_eq(there.data + GRH, here.data + i, octets);
         ck_assert_uint_eq(there.data[GRH + octets], 0xee);
     }
-    close_both();
 }
 END_TEST
 
@@ -316,7 +309,6 @@ START_TEST(segments)
     ck_assert_mem_eq(there.data + 124, here.data + 500, 6);
     ck_assert_mem_eq(there.data + 200, here.data + 506, 24);
     ck_assert_mem_eq(there.data + 224, here.data, 70);
-    close_both();
 }
 END_TEST
 
@@ -342,7 +334,6 @@ START_TEST(answered)
     ok(it_post_sendto(b.ep, &part, 1, 4, BOTH, &back));
     expect_datagram(&a, 3, SOME);
     ck_assert_mem_eq(here.data + 4000 + GRH, here.data, SOME);
-    close_both();
 }
 END_TEST
 
@@ -371,7 +362,6 @@ START_TEST(lost)
     expect_datagram(&b, 3, SOME);
     ck_assert_int_eq(state_of(a.ep), IT_EP_STATE_UD_OPERATIONAL);
     ck_assert_int_eq(state_of(b.ep), IT_EP_STATE_UD_OPERATIONAL);
-    close_both();
 }
 END_TEST
 
@@ -420,7 +410,6 @@ START_TEST(posts_refused)
     parts[0] = segment(&readable, 0, 100);
     is(IT_ERR_ACCESS, it_post_recvfrom(b.ep, parts, 1, 1, BOTH));
     expect_nothing(a.requests);
-    close_both();
 }
 END_TEST
 
@@ -435,7 +424,6 @@ START_TEST(slots)
         ck_assert_uint_le(++posted, got.attr.max_recv_dtos);
     ck_assert_uint_eq(posted, got.attr.max_recv_dtos);
     is(IT_ERR_TOO_MANY_POSTS, receive_at(b.ep, 0, 100, 1));
-    close_both();
 }
 END_TEST
 
@@ -454,7 +442,6 @@ START_TEST(places_of_datagrams)
     for (size_t i = 0; i < got.attr.max_request_dtos; i++)
         expect_done(a.requests, SEND, i, IT_DTO_SUCCESS);
     ok(send_part(&to, 0, SOME, 1));
-    close_both();
 }
 END_TEST
 
@@ -475,7 +462,6 @@ START_TEST(unsignaled)
     for (unsigned i = 0; i < 3; i++)
         expect_datagram(&b, i, SOME);
     expect_nothing(a.requests);
-    close_both();
 }
 END_TEST
 
@@ -525,7 +511,6 @@ START_TEST(address_handle)
     ok(it_address_handle_free(ah));
     is(IT_ERR_INVALID_AH, it_address_handle_free(ah));
     ok(it_pz_free(other));
-    close_both();
 }
 END_TEST
 
@@ -541,7 +526,6 @@ START_TEST(source_path)
         tc_skip("Paths of the interface are not of IP addresses");
     path.u.iwarp.laddr.ipv4.s_addr = htobe32(0xc0000201u); /* 192.0.2.1, an example's */
     is(IT_ERR_INVALID_SOURCE_PATH, it_address_handle_create(a.pz, &path, (it_ah_flags_t)0, &ah));
-    close_both();
 }
 END_TEST
 
@@ -578,7 +562,6 @@ START_TEST(path_of_gids)
     ok(receive_at(b.ep, 0, 1000, 3));
     ok(send_part(&to, 0, SOME, 4));
     expect_datagram(&b, 3, SOME);
-    close_both();
 }
 END_TEST
 
@@ -605,7 +588,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ud");
-    TCase *tc = tc_case(suite, "ud", NULL, NULL);
+    TCase *tc = tc_case(suite, "ud", NULL, close_both);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, interface_says_what_it_has, rc_endpoints_take_no_datagrams);

@@ -76,7 +76,6 @@ START_TEST(found_by_port)
     node_listen(&b);
     qualifier = towards(&b.qualifier);
     found_by(&b.qualifier, &qualifier);
-    close_both();
 }
 END_TEST
 
@@ -99,7 +98,6 @@ START_TEST(found_by_service_id)
     id.conn_qual.serviceid = 0;
     is(IT_ERR_INVALID_CONN_QUAL,
        it_listen_create(b.ia, 0, b.asked, IT_LISTEN_CONN_QUAL_INPUT, &id, &b.listen));
-    close_both();
 }
 END_TEST
 
@@ -123,7 +121,6 @@ START_TEST(answered_with_a_refusal)
                            (const unsigned char *)"no", 2));
     reply = expect_answer(question, IT_UD_SVC_REQ_REJECTED);
     ck_assert_mem_eq(reply.private_data, "no", 2);
-    close_both();
 }
 END_TEST
 
@@ -152,7 +149,6 @@ START_TEST(answered_with_each_refusal)
         ck_assert_uint_eq(reply.ep_info.ud_ep_key, 0);
         ok(it_ud_service_request_handle_free(question));
     }
-    close_both();
 }
 END_TEST
 
@@ -167,7 +163,6 @@ START_TEST(nobody_listens)
     ok(it_listen_free(b.listen));
     question = ask_on(&qualifier, NULL, 0);
     expect_answer(question, IT_UD_SVC_ID_NOT_SUPPORTED);
-    close_both();
 }
 END_TEST
 
@@ -196,7 +191,6 @@ START_TEST(asked_again)
     ok(it_ud_service_reply(request.ud_svc_req_id, IT_UD_SVC_EP_INFO_VALID, own_info(b.ep), NULL,
                            0));
     expect_nothing(a.connections);
-    close_both();
 }
 END_TEST
 
@@ -215,7 +209,6 @@ START_TEST(no_answer_in_time)
     ok(it_ud_service_request(question));
     expect_question();
     expect_nothing(a.connections);
-    close_both();
 }
 END_TEST
 
@@ -254,7 +247,6 @@ START_TEST(question_refused)
     ok(it_ud_service_request_handle_create(&qualifier, a.connections, &path, data, most,
                                            &question));
     is(IT_ERR_EVD_BUSY, it_evd_free(a.connections));
-    close_both();
 }
 END_TEST
 
@@ -285,7 +277,6 @@ START_TEST(question_queried)
     is(IT_ERR_INVALID_MASK,
        it_ud_service_request_handle_query(question, (it_ud_svc_req_param_mask_t)0x100, &got));
     is(IT_ERR_FAULT, it_ud_service_request_handle_query(question, IT_UD_PARAM_ALL, NULL));
-    close_both();
 }
 END_TEST
 
@@ -316,7 +307,6 @@ START_TEST(answer_refused)
     ok(it_ud_service_reply(request.ud_svc_req_id, IT_UD_SVC_EP_INFO_VALID, info, data,
                            b.info->ud_rep_private_data_len));
     expect_answer(question, IT_UD_SVC_EP_INFO_VALID);
-    close_both();
 }
 END_TEST
 
@@ -335,7 +325,6 @@ START_TEST(closed_with_everything_open)
     ask_on(&qualifier, NULL, 0);
     expect_question();
     ask_on(&qualifier, NULL, 0);
-    close_both();
 }
 END_TEST
 
@@ -357,7 +346,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ud_service");
-    TCase *tc = tc_case(suite, "ud", NULL, NULL);
+    TCase *tc = tc_case(suite, "ud", NULL, close_both);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_DATAGRAMS, found_by_port);

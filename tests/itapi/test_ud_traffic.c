@@ -55,7 +55,6 @@ START_TEST(waiting_thread_is_woken)
         ck_assert_int_eq(waiter.event.dto_cmpl.dto_status, IT_DTO_SUCCESS);
         expect_done(a.requests, SEND, 100 + i, IT_DTO_SUCCESS);
     }
-    close_both();
 }
 END_TEST
 
@@ -171,7 +170,6 @@ START_TEST(both_directions_at_once)
         ck_assert_msg(!sides[i].wrong, "%s, in round %u", sides[i].wrong, sides[i].at);
     expect_nothing(a.receives);
     expect_nothing(b.receives);
-    close_both();
 }
 END_TEST
 
@@ -207,7 +205,6 @@ START_TEST(endpoints_share_their_queues)
     ok(send_part(&to[1], 0, SOME, 8)); /* to an endpoint that does not exist */
     expect_done(a.requests, SEND, 8, IT_DTO_SUCCESS);
     expect_nothing(b.receives);
-    close_both();
 }
 END_TEST
 
@@ -238,7 +235,6 @@ START_TEST(receive_that_is_too_short)
     ck_assert_int_eq(state_of(b.ep), IT_EP_STATE_UD_OPERATIONAL);
     ok(send_part(&to, 0, SOME - 1, 3)); /* fits */
     expect_datagram(&b, 1, SOME - 1);
-    close_both();
 }
 END_TEST
 
@@ -281,7 +277,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ud_traffic");
-    TCase *tc = tc_case(suite, "ud", NULL, NULL);
+    TCase *tc = tc_case(suite, "ud", NULL, close_both);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_DATAGRAMS, waiting_thread_is_woken, both_directions_at_once,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* it_evd_wait: time-outs, signals, several waiters, the end of the adapter. */
-#include "fixture.h"
+#include "opened.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,27 +14,26 @@
 
 #define MS 1000u
 
-static it_evd_handle_t software(const struct node *node, size_t size)
+static it_evd_handle_t software(const struct node *end, size_t size)
 {
     it_evd_handle_t evd;
 
-    ok(it_evd_create(node->ia, IT_SOFTWARE_EVENT_STREAM, (it_evd_flags_t)0, size, 0, NULL, &evd,
+    ok(it_evd_create(end->ia, IT_SOFTWARE_EVENT_STREAM, (it_evd_flags_t)0, size, 0, NULL, &evd,
                      NULL));
     return evd;
 }
 
-static it_evd_handle_t completions(const struct node *node)
+static it_evd_handle_t completions(const struct node *end)
 {
     it_evd_handle_t evd;
 
-    ok(it_evd_create(node->ia, IT_DTO_EVENT_STREAM, (it_evd_flags_t)0, 64, 0, NULL, &evd, NULL));
+    ok(it_evd_create(end->ia, IT_DTO_EVENT_STREAM, (it_evd_flags_t)0, 64, 0, NULL, &evd, NULL));
     return evd;
 }
 
 START_TEST(timeouts)
 {
     static const uint64_t times[] = { 0, 1, 10, 100, 1 * MS, 20 * MS, 100 * MS };
-    struct node node;
     it_evd_handle_t evds[2];
 
     node_open(&node, IFACE);
@@ -51,7 +50,6 @@ START_TEST(timeouts)
         ck_assert_uint_lt(passed, times[i / 2] + (uint64_t)tc_timeout_ms(5000) * MS);
         ck_assert_uint_eq(more, 77);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -60,7 +58,6 @@ START_TEST(long_timeouts)
 {
     static const uint64_t times[] = { IT_TIMEOUT_INFINITE, UINT64_MAX - 1, UINT64_MAX / 1000,
                                       UINT64_MAX / 1000 + 1, (uint64_t)1 << 62 };
-    struct node node;
     it_evd_handle_t evd;
 
     node_open(&node, IFACE);
@@ -71,7 +68,6 @@ START_TEST(long_timeouts)
         ok(it_evd_post_se(evd, NULL));
         ok(it_evd_wait(evd, times[i], &event, NULL));
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -126,7 +122,6 @@ static void join(struct waiter *waiter)
 
 START_TEST(woken_by_a_software_event)
 {
-    struct node node;
     struct waiter waiter;
 
     node_open(&node, IFACE);
@@ -140,7 +135,6 @@ START_TEST(woken_by_a_software_event)
         ck_assert_ptr_eq(waiter.event.sw.data, &node);
         ok(it_evd_free(evd));
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -148,7 +142,6 @@ END_TEST
 START_TEST(several_waiters)
 {
     enum { THREADS = 6, ROUNDS = 200 };
-    struct node node;
     struct waiter waiters[THREADS];
     it_evd_handle_t evd;
 
@@ -164,7 +157,6 @@ START_TEST(several_waiters)
         ck_assert_int_eq(atomic_load(&waiters[i].done), ROUNDS);
     }
     expect_nothing(evd);
-    node_close(&node);
 }
 END_TEST
 
@@ -172,7 +164,6 @@ END_TEST
 START_TEST(several_waiters_of_completions)
 {
     enum { THREADS = 4, MESSAGES = 50 };
-    struct pair pair;
     struct waiter waiters[THREADS];
     struct buffer a, b;
     it_lmr_triplet_t one;
@@ -203,7 +194,6 @@ START_TEST(several_waiters_of_completions)
         join(&waiters[i]);
         is(IT_ERR_ABORT, waiters[i].last);
     }
-    node_close(&pair.a);
 }
 END_TEST
 
@@ -247,7 +237,6 @@ static void signal_until_done(struct waiter *waiter)
 
 START_TEST(interrupted)
 {
-    struct node node;
     struct waiter waiter;
     it_evd_handle_t evd;
 
@@ -262,7 +251,6 @@ START_TEST(interrupted)
         }
     }
     ck_assert_int_ge(atomic_load(&signals), 40);
-    node_close(&node);
 }
 END_TEST
 
@@ -270,7 +258,6 @@ END_TEST
  * woken. */
 START_TEST(interrupted_beside_others)
 {
-    struct node node;
     struct waiter one, two;
     it_evd_handle_t evd, other;
 
@@ -286,7 +273,6 @@ START_TEST(interrupted_beside_others)
         join(&two);
         is(IT_SUCCESS, two.last);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -325,7 +311,6 @@ static void stop_and_continue(void)
  * nor that of a thread beside it. */
 START_TEST(a_stop_without_a_handler_ends_no_wait)
 {
-    struct node node;
     struct waiter waiters[2];
     it_evd_handle_t evds[2];
 
@@ -345,7 +330,6 @@ START_TEST(a_stop_without_a_handler_ends_no_wait)
         join(&waiters[i]);
         is(IT_SUCCESS, waiters[i].last);
     }
-    node_close(&node);
 }
 END_TEST
 
@@ -355,7 +339,6 @@ START_TEST(aborted_by_the_end_of_the_adapter)
     struct waiter waiters[THREADS];
 
     for (int round = 0; round < 10; round++) {
-        struct node node;
         it_evd_handle_t evds[2];
 
         node_open(&node, IFACE);
@@ -377,7 +360,6 @@ END_TEST
  * then try again. */
 START_TEST(busy_while_waited_on)
 {
-    struct node node;
     struct waiter waiter;
     it_evd_handle_t evd;
     it_status_t status = IT_SUCCESS;
@@ -396,7 +378,6 @@ START_TEST(busy_while_waited_on)
     is(IT_ERR_EVD_BUSY, status);
     is(IT_SUCCESS, waiter.last);
     ok(it_evd_free(evd));
-    node_close(&node);
 }
 END_TEST
 
@@ -404,7 +385,6 @@ END_TEST
 START_TEST(waiter_limit)
 {
     enum { THREADS = 200 };
-    struct node node;
     static struct waiter waiters[THREADS];
     it_evd_handle_t evd;
     int refused = 0;
@@ -421,14 +401,12 @@ START_TEST(waiter_limit)
         ck_assert(waiters[i].last == IT_SUCCESS || waiters[i].last == IT_ERR_WAITER_LIMIT);
     }
     ck_assert_int_lt(refused, THREADS);
-    node_close(&node);
 }
 END_TEST
 
 /* nmore is exact while no events arrive. */
 START_TEST(how_many_more)
 {
-    struct pair pair;
     struct buffer a, b;
     it_lmr_triplet_t one;
     it_event_t event;
@@ -446,15 +424,14 @@ START_TEST(how_many_more)
         ck_assert_uint_le(more, 4 - i);
     }
     ck_assert_uint_eq(more, 0);
-    pair_close(&pair);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("it_wait");
-    TCase *tc = tc_case(suite, "wait", NULL, NULL);
-    TCase *leave = tc_case(suite, "leave", NULL, NULL);
+    TCase *tc = tc_case(suite, "wait", NULL, fx_close);
+    TCase *leave = tc_case(suite, "leave", NULL, fx_close);
 
     add_each(tc, timeouts, long_timeouts, woken_by_a_software_event, several_waiters,
              several_waiters_of_completions, how_many_more);

@@ -58,47 +58,42 @@ static it_dto_cmpl_event_t done(it_evd_handle_t evd, it_event_type_t type, uint6
     return got;
 }
 
-struct wide_pair {
-    struct pair pair;
-    struct buffer from, to;
-    it_lmr_triplet_t source, sink;
-};
+/* Memory of pair.a and pair.b. */
+static struct buffer from, to;
+static it_lmr_triplet_t source, sink;
 
-static void open_pair(struct wide_pair *w, const char *name)
+static void open_pair(const char *name)
 {
-    pair_connected(&w->pair, name);
-    w->from = buffer_make(&w->pair.a, 4096, EVERYTHING);
-    w->to = buffer_make(&w->pair.b, 4096, EVERYTHING);
-    w->source = segment(&w->from, 0, 8);
-    w->sink = segment(&w->to, 0, 8);
+    pair_connected(&pair, name);
+    from = buffer_make(&pair.a, 4096, EVERYTHING);
+    to = buffer_make(&pair.b, 4096, EVERYTHING);
+    source = segment(&from, 0, 8);
+    sink = segment(&to, 0, 8);
 }
 
-static it_status_t write_at(struct wide_pair *w, uint64_t number, it_dto_flags_t flags)
+static it_status_t write_at(uint64_t number, it_dto_flags_t flags)
 {
-    return it_post_rdma_write(w->pair.a.ep, &w->source, 1, wide(number), flags,
-                              address_in(&w->to, 0), w->to.context);
+    return it_post_rdma_write(pair.a.ep, &source, 1, wide(number), flags, address_in(&to, 0),
+                              to.context);
 }
 
 START_TEST(every_operation_returns_it)
 {
-    struct wide_pair w;
     it_dto_cmpl_event_t got;
 
-    open_pair(&w, IFACE);
-    ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(1), BOTH));
-    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(2), BOTH));
-    got = done(w.pair.a.requests, SEND, 2, IT_DTO_SUCCESS);
-    ck_assert_ptr_eq(got.ep, w.pair.a.ep);
-    got = done(w.pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
-    ck_assert_ptr_eq(got.ep, w.pair.b.ep);
+    open_pair(IFACE);
+    ok(it_post_recv(pair.b.ep, &sink, 1, wide(1), BOTH));
+    ok(it_post_send(pair.a.ep, &source, 1, wide(2), BOTH));
+    got = done(pair.a.requests, SEND, 2, IT_DTO_SUCCESS);
+    ck_assert_ptr_eq(got.ep, pair.a.ep);
+    got = done(pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
+    ck_assert_ptr_eq(got.ep, pair.b.ep);
     ck_assert_uint_eq(got.transferred_length, 8);
     ck_assert_ptr_null(got.unlinked_mr_handle);
-    ok(write_at(&w, 3, BOTH));
-    done(w.pair.a.requests, WRITE, 3, IT_DTO_SUCCESS);
-    ok(it_post_rdma_read(w.pair.a.ep, &w.source, 1, wide(4), BOTH, address_in(&w.to, 0),
-                         w.to.context));
-    done(w.pair.a.requests, READ, 4, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    ok(write_at(3, BOTH));
+    done(pair.a.requests, WRITE, 3, IT_DTO_SUCCESS);
+    ok(it_post_rdma_read(pair.a.ep, &source, 1, wide(4), BOTH, address_in(&to, 0), to.context));
+    done(pair.a.requests, READ, 4, IT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -110,19 +105,16 @@ static void with_atomics(const struct node *own, it_ep_attributes_t *attributes)
 
 START_TEST(atomics_return_it)
 {
-    struct wide_pair w;
-
-    pair_connected_as(&w.pair, IFACE, with_atomics);
-    w.from = buffer_make(&w.pair.a, 4096, EVERYTHING);
-    w.to = buffer_make(&w.pair.b, 4096, IT_PRIV_ALL);
-    w.source = segment(&w.from, 0, 8);
-    ok(it_post_atomic(w.pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &w.source, wide(1), BOTH,
-                      address_in(&w.to, 0), w.to.context));
-    done(w.pair.a.requests, IT_DTO_FETCH_ADD_CMPL_EVENT, 1, IT_DTO_SUCCESS);
-    ok(it_post_atomic(w.pair.a.ep, IT_COMPARE_AND_SWAP, 1, 0, &w.source, wide(2), BOTH,
-                      address_in(&w.to, 0), w.to.context));
-    done(w.pair.a.requests, IT_DTO_CMP_SWAP_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    pair_connected_as(&pair, IFACE, with_atomics);
+    from = buffer_make(&pair.a, 4096, EVERYTHING);
+    to = buffer_make(&pair.b, 4096, IT_PRIV_ALL);
+    source = segment(&from, 0, 8);
+    ok(it_post_atomic(pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &source, wide(1), BOTH, address_in(&to, 0),
+                      to.context));
+    done(pair.a.requests, IT_DTO_FETCH_ADD_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    ok(it_post_atomic(pair.a.ep, IT_COMPARE_AND_SWAP, 1, 0, &source, wide(2), BOTH,
+                      address_in(&to, 0), to.context));
+    done(pair.a.requests, IT_DTO_CMP_SWAP_CMPL_EVENT, 2, IT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -144,22 +136,20 @@ END_TEST
 START_TEST(windows_return_it)
 {
     it_rmr_context_t context;
-    struct wide_pair w;
     it_rmr_handle_t rmr;
 
-    open_pair(&w, IFACE);
-    ok(it_rmr_create(w.pair.b.pz, IT_RMR_TYPE_DEFAULT, &rmr));
-    ok(it_rmr_link(rmr, w.to.lmr, w.to.data, 4096, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE_WRITE,
-                   w.pair.b.ep, wide(1), BOTH, &context));
-    done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
-    if (w.pair.b.info->narrow_rmr_unlink_support || w.pair.b.info->wide_rmr_unlink_support) {
-        ok(it_rmr_unlink(rmr, w.pair.b.ep, wide(2), BOTH));
-        done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 2, IT_DTO_SUCCESS);
+    open_pair(IFACE);
+    ok(it_rmr_create(pair.b.pz, IT_RMR_TYPE_DEFAULT, &rmr));
+    ok(it_rmr_link(rmr, to.lmr, to.data, 4096, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE_WRITE,
+                   pair.b.ep, wide(1), BOTH, &context));
+    done(pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    if (pair.b.info->narrow_rmr_unlink_support || pair.b.info->wide_rmr_unlink_support) {
+        ok(it_rmr_unlink(rmr, pair.b.ep, wide(2), BOTH));
+        done(pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 2, IT_DTO_SUCCESS);
     }
-    ok(it_rmr_bind10(rmr, w.to.lmr, w.to.data, 4096, IT_PRIV_REMOTE_WRITE, w.pair.b.ep, wide(3),
-                     BOTH, &context));
-    done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 3, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    ok(it_rmr_bind10(rmr, to.lmr, to.data, 4096, IT_PRIV_REMOTE_WRITE, pair.b.ep, wide(3), BOTH,
+                     &context));
+    done(pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 3, IT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -173,17 +163,15 @@ START_TEST(links_return_it)
 {
     it_rmr_context_t context;
     it_lmr_handle_t lmr;
-    struct wide_pair w;
 
-    pair_connected_as(&w.pair, IFACE, privileged);
-    w.to = buffer_make(&w.pair.b, 4096, EVERYTHING);
-    ok(it_lmr_create_unlinked(w.pair.b.pz, 4, IT_LMR_FLAG_NONE, 0, &lmr));
-    ok(it_lmr_link(lmr, w.to.data, NULL, 100, IT_ADDR_MODE_ABSOLUTE, EVERYTHING, w.pair.b.ep,
-                   wide(1), BOTH, &context));
-    done(w.pair.b.requests, IT_LMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
-    ok(it_lmr_unlink(lmr, w.pair.b.ep, wide(2), BOTH));
-    done(w.pair.b.requests, IT_LMR_LINK_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    pair_connected_as(&pair, IFACE, privileged);
+    to = buffer_make(&pair.b, 4096, EVERYTHING);
+    ok(it_lmr_create_unlinked(pair.b.pz, 4, IT_LMR_FLAG_NONE, 0, &lmr));
+    ok(it_lmr_link(lmr, to.data, NULL, 100, IT_ADDR_MODE_ABSOLUTE, EVERYTHING, pair.b.ep, wide(1),
+                   BOTH, &context));
+    done(pair.b.requests, IT_LMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    ok(it_lmr_unlink(lmr, pair.b.ep, wide(2), BOTH));
+    done(pair.b.requests, IT_LMR_LINK_CMPL_EVENT, 2, IT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -192,63 +180,58 @@ START_TEST(sends_that_unlink_return_it)
 {
     it_rmr_context_t context;
     it_dto_cmpl_event_t got;
-    struct wide_pair w;
     it_rmr_handle_t rmr;
 
-    open_pair(&w, IFACE);
-    ok(it_rmr_create(w.pair.b.pz, IT_RMR_TYPE_NARROW, &rmr));
-    ok(it_rmr_link(rmr, w.to.lmr, w.to.data, 4096, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE_WRITE,
-                   w.pair.b.ep, wide(1), BOTH, &context));
-    done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
-    ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(2), BOTH));
-    ok(it_post_send_and_unlink(w.pair.a.ep, &w.source, 1, wide(3), BOTH, context));
-    done(w.pair.a.requests, SEND, 3, IT_DTO_SUCCESS);
-    got = done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
+    open_pair(IFACE);
+    ok(it_rmr_create(pair.b.pz, IT_RMR_TYPE_NARROW, &rmr));
+    ok(it_rmr_link(rmr, to.lmr, to.data, 4096, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE_WRITE,
+                   pair.b.ep, wide(1), BOTH, &context));
+    done(pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    ok(it_post_recv(pair.b.ep, &sink, 1, wide(2), BOTH));
+    ok(it_post_send_and_unlink(pair.a.ep, &source, 1, wide(3), BOTH, context));
+    done(pair.a.requests, SEND, 3, IT_DTO_SUCCESS);
+    got = done(pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
     ck_assert_ptr_eq(got.unlinked_mr_handle, (it_handle_t)rmr);
-    pair_close(&w.pair);
 }
 END_TEST
 
 START_TEST(reads_into_windows_return_it)
 {
-    it_rmr_triplet_t sink = { .length = 8 };
+    it_rmr_triplet_t window = { .length = 8 };
     it_rmr_context_t context;
-    struct wide_pair w;
 
-    open_pair(&w, IFACE);
-    ok(it_rmr_create(w.pair.a.pz, IT_RMR_TYPE_NARROW, &sink.rmr));
-    ok(it_rmr_link(sink.rmr, w.from.lmr, w.from.data, 4096, IT_ADDR_MODE_ABSOLUTE,
-                   IT_PRIV_REMOTE_WRITE, w.pair.a.ep, wide(1), BOTH, &context));
-    done(w.pair.a.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
-    sink.addr.abs = w.from.data;
-    ok(it_post_rdma_read_to_rmr(w.pair.a.ep, &sink, 1, wide(2), BOTH, address_in(&w.to, 0),
-                                w.to.context));
-    done(w.pair.a.requests, READ, 2, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    open_pair(IFACE);
+    ok(it_rmr_create(pair.a.pz, IT_RMR_TYPE_NARROW, &window.rmr));
+    ok(it_rmr_link(window.rmr, from.lmr, from.data, 4096, IT_ADDR_MODE_ABSOLUTE,
+                   IT_PRIV_REMOTE_WRITE, pair.a.ep, wide(1), BOTH, &context));
+    done(pair.a.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    window.addr.abs = from.data;
+    ok(it_post_rdma_read_to_rmr(pair.a.ep, &window, 1, wide(2), BOTH, address_in(&to, 0),
+                                to.context));
+    done(pair.a.requests, READ, 2, IT_DTO_SUCCESS);
 }
 END_TEST
 
 /* Several at once, of both queues, by the wait call of the other implementation. */
 START_TEST(waits_of_an_aggregate_return_it)
 {
-    struct wide_pair w;
     it_evd_param_t members = { 0 };
     it_evd_handle_t aevd;
     it_lmr_triplet_t message, place; /* not where the Writes read and write meanwhile */
     unsigned seen = 0;
 
-    open_pair(&w, IFACE);
-    message = segment(&w.to, 1024, 8);
-    place = segment(&w.from, 1024, 8);
-    ok(it_evd_create(w.pair.a.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 64, 1, NULL,
+    open_pair(IFACE);
+    message = segment(&to, 1024, 8);
+    place = segment(&from, 1024, 8);
+    ok(it_evd_create(pair.a.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 64, 1, NULL,
                      &aevd, NULL));
     members.aevd = aevd;
-    ok(it_evd_modify(w.pair.a.requests, IT_EVD_PARAM_AEVD_HANDLE, &members));
-    ok(it_evd_modify(w.pair.a.receives, IT_EVD_PARAM_AEVD_HANDLE, &members));
-    ok(it_post_recv(w.pair.a.ep, &place, 1, wide(0), BOTH));
-    ok(it_post_send(w.pair.b.ep, &message, 1, wide(9), BOTH));
+    ok(it_evd_modify(pair.a.requests, IT_EVD_PARAM_AEVD_HANDLE, &members));
+    ok(it_evd_modify(pair.a.receives, IT_EVD_PARAM_AEVD_HANDLE, &members));
+    ok(it_post_recv(pair.a.ep, &place, 1, wide(0), BOTH));
+    ok(it_post_send(pair.b.ep, &message, 1, wide(9), BOTH));
     for (uint64_t i = 1; i < 4; i++)
-        ok(write_at(&w, i, BOTH));
+        ok(write_at(i, BOTH));
     while (seen != 15) {
         it_event_t events[4];
         size_t count;
@@ -265,25 +248,21 @@ START_TEST(waits_of_an_aggregate_return_it)
             seen |= 1u << number;
         }
     }
-    done(w.pair.b.requests, SEND, 9, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    done(pair.b.requests, SEND, 9, IT_DTO_SUCCESS);
 }
 END_TEST
 
 /* Requests without completions: their places are reused. */
 START_TEST(quiet_requests_give_their_places_back)
 {
-    struct wide_pair w;
-
-    open_pair(&w, IFACE);
+    open_pair(IFACE);
     for (uint64_t i = 1; i <= 20000; i++) {
         bool told = i % 16 == 0;
 
-        ok(write_at(&w, i, told ? BOTH : QUIETLY));
+        ok(write_at(i, told ? BOTH : QUIETLY));
         if (told)
-            done(w.pair.a.requests, WRITE, i, IT_DTO_SUCCESS);
+            done(pair.a.requests, WRITE, i, IT_DTO_SUCCESS);
     }
-    pair_close(&w.pair);
 }
 END_TEST
 
@@ -291,23 +270,22 @@ END_TEST
  * cookies. */
 START_TEST(flushed_ones_have_their_own)
 {
-    struct wide_pair w;
     it_event_t event;
     uint64_t last = 0;
     bool quiet_failed = false;
 
-    open_pair(&w, IFACE);
+    open_pair(IFACE);
     for (uint64_t i = 1; i <= 10; i++)
-        ok(it_post_recv(w.pair.a.ep, &w.source, 1, wide(100 + i), BOTH));
-    ok(it_ep_disconnect(w.pair.a.ep, NULL, 0));
-    ok(it_evd_wait(w.pair.a.connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
+        ok(it_post_recv(pair.a.ep, &source, 1, wide(100 + i), BOTH));
+    ok(it_ep_disconnect(pair.a.ep, NULL, 0));
+    ok(it_evd_wait(pair.a.connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
     ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
     for (uint64_t i = 1; i <= 10; i++)
-        ok(write_at(&w, i, i % 2 ? QUIETLY : BOTH));
+        ok(write_at(i, i % 2 ? QUIETLY : BOTH));
     for (uint64_t i = 1; i <= 10; i++)
-        done(w.pair.a.receives, RECV, 100 + i, IT_DTO_ERR_FLUSHED);
+        done(pair.a.receives, RECV, 100 + i, IT_DTO_ERR_FLUSHED);
     while (last < 10) {
-        it_dto_cmpl_event_t got = wait_done(w.pair.a.requests);
+        it_dto_cmpl_event_t got = wait_done(pair.a.requests);
 
         ck_assert_int_eq(got.event_number, WRITE);
         ck_assert_uint_gt(got.cookie.mFirst, last);
@@ -316,8 +294,7 @@ START_TEST(flushed_ones_have_their_own)
         quiet_failed |= last % 2;
     }
     ck_assert(quiet_failed);
-    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(w.pair.a.requests, &event));
-    pair_close(&w.pair);
+    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.a.requests, &event));
 }
 END_TEST
 
@@ -362,55 +339,51 @@ static void flushed_up_to(it_evd_handle_t evd, uint64_t last)
  * requests of earlier ones are reused. */
 START_TEST(places_outlast_connections)
 {
-    struct wide_pair w;
     it_event_t event;
 
-    open_pair(&w, IFACE);
+    open_pair(IFACE);
     for (int round = 0; round < 8; round++) {
-        ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(2), BOTH));
+        ok(it_post_recv(pair.b.ep, &sink, 1, wide(2), BOTH));
         for (uint64_t i = 1; i <= 60; i++)
-            ok(write_at(&w, i, QUIETLY));
-        ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(3), QUIETLY));
-        done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
-        ok(it_ep_disconnect(w.pair.a.ep, NULL, 0));
+            ok(write_at(i, QUIETLY));
+        ok(it_post_send(pair.a.ep, &source, 1, wide(3), QUIETLY));
+        done(pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
+        ok(it_ep_disconnect(pair.a.ep, NULL, 0));
         for (int i = 0; i < 2; i++) {
-            struct node *one = i ? &w.pair.b : &w.pair.a;
+            struct node *one = i ? &pair.b : &pair.a;
 
             ok(it_evd_wait(one->connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event,
                            NULL));
             ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
         }
-        ok(write_at(&w, 100, BOTH));
-        flushed_up_to(w.pair.a.requests, 100);
-        ok(it_ep_reset(w.pair.a.ep));
-        ok(it_ep_reset(w.pair.b.ep));
-        pair_connect(&w.pair, pair_family(&w.pair));
+        ok(write_at(100, BOTH));
+        flushed_up_to(pair.a.requests, 100);
+        ok(it_ep_reset(pair.a.ep));
+        ok(it_ep_reset(pair.b.ep));
+        pair_connect(&pair, pair_family(&pair));
     }
-    pair_close(&w.pair);
 }
 END_TEST
 
 /* A freed endpoint delivers no completion: its cookies may point to what the program freed. */
 START_TEST(freed_endpoints_say_nothing)
 {
-    struct wide_pair w;
     it_event_t event;
     int count = -1;
 
-    open_pair(&w, IFACE);
+    open_pair(IFACE);
     for (uint64_t i = 1; i <= 5; i++)
-        ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(i), BOTH));
-    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(9), BOTH));
-    done(w.pair.a.requests, SEND, 9, IT_DTO_SUCCESS);
-    done(w.pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
-    ok(it_ep_disconnect(w.pair.b.ep, NULL, 0));
-    done(w.pair.b.receives, RECV, 2, IT_DTO_ERR_FLUSHED);
-    ok(it_ep_free(w.pair.b.ep));
-    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(w.pair.b.receives, &event));
-    ok(it_evd_dequeue_n(w.pair.b.receives, 1, &event, &count));
+        ok(it_post_recv(pair.b.ep, &sink, 1, wide(i), BOTH));
+    ok(it_post_send(pair.a.ep, &source, 1, wide(9), BOTH));
+    done(pair.a.requests, SEND, 9, IT_DTO_SUCCESS);
+    done(pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
+    ok(it_ep_disconnect(pair.b.ep, NULL, 0));
+    done(pair.b.receives, RECV, 2, IT_DTO_ERR_FLUSHED);
+    ok(it_ep_free(pair.b.ep));
+    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.b.receives, &event));
+    ok(it_evd_dequeue_n(pair.b.receives, 1, &event, &count));
     ck_assert_int_eq(count, 0);
-    is(IT_ERR_TIMEOUT_EXPIRED, it_evd_wait(w.pair.b.receives, 1000, &event, NULL));
-    pair_close(&w.pair);
+    is(IT_ERR_TIMEOUT_EXPIRED, it_evd_wait(pair.b.receives, 1000, &event, NULL));
 }
 END_TEST
 
@@ -419,19 +392,17 @@ END_TEST
 START_TEST(narrow_ones_come_out_wide)
 {
     it_dto_cmpl_event_t got;
-    struct wide_pair w;
 
-    open_pair(&w, IFACE);
-    ok(narrow_post_recv(w.pair.b.ep, &w.sink, 1, UINT64_C(0xfedcba9876543210), BOTH));
-    ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(2), BOTH));
-    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(3), BOTH));
-    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(4), BOTH));
-    got = wait_done(w.pair.b.receives);
+    open_pair(IFACE);
+    ok(narrow_post_recv(pair.b.ep, &sink, 1, UINT64_C(0xfedcba9876543210), BOTH));
+    ok(it_post_recv(pair.b.ep, &sink, 1, wide(2), BOTH));
+    ok(it_post_send(pair.a.ep, &source, 1, wide(3), BOTH));
+    ok(it_post_send(pair.a.ep, &source, 1, wide(4), BOTH));
+    got = wait_done(pair.b.receives);
     ck_assert_uint_eq(got.cookie.mFirst, UINT64_C(0xfedcba9876543210));
     ck_assert_uint_eq(got.cookie.mSecond, 0);
     ck_assert_uint_eq(got.cookie.mExtend, 0);
-    done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
-    pair_close(&w.pair);
+    done(pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -439,36 +410,34 @@ START_TEST(shared_queues_return_it)
 {
     it_ep_attributes_t attributes;
     it_srq_handle_t srq;
-    struct wide_pair w;
     it_event_t event;
 
-    node_open(&w.pair.a, IFACE);
-    node_open(&w.pair.b, IFACE);
-    ok(it_srq_create(w.pair.b.pz, 1, 64, &srq));
-    attributes = node_attributes(&w.pair.b);
+    node_open(&pair.a, IFACE);
+    node_open(&pair.b, IFACE);
+    ok(it_srq_create(pair.b.pz, 1, 64, &srq));
+    attributes = node_attributes(&pair.b);
     attributes.srv.rc.srq = srq;
     attributes.srv.rc.hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
-    ok(it_ep_rc_create(w.pair.b.pz, w.pair.b.requests, w.pair.b.receives, w.pair.b.connections,
-                       IT_EP_SRQ, &attributes, &w.pair.b.ep));
-    node_endpoint(&w.pair.a);
-    node_listen(&w.pair.b);
-    pair_connect(&w.pair, pair_family(&w.pair));
-    w.from = buffer_make(&w.pair.a, 64, EVERYTHING);
-    w.to = buffer_make(&w.pair.b, 64, EVERYTHING);
-    w.source = segment(&w.from, 0, 8);
-    w.sink = segment(&w.to, 0, 8);
+    ok(it_ep_rc_create(pair.b.pz, pair.b.requests, pair.b.receives, pair.b.connections, IT_EP_SRQ,
+                       &attributes, &pair.b.ep));
+    node_endpoint(&pair.a);
+    node_listen(&pair.b);
+    pair_connect(&pair, pair_family(&pair));
+    from = buffer_make(&pair.a, 64, EVERYTHING);
+    to = buffer_make(&pair.b, 64, EVERYTHING);
+    source = segment(&from, 0, 8);
+    sink = segment(&to, 0, 8);
     for (uint64_t i = 0; i < 500; i++) {
-        ok(it_post_recv(srq, &w.sink, 1, wide(i), BOTH));
-        ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(i), BOTH));
-        done(w.pair.a.requests, SEND, i, IT_DTO_SUCCESS);
-        done(w.pair.b.receives, RECV, i, IT_DTO_SUCCESS);
+        ok(it_post_recv(srq, &sink, 1, wide(i), BOTH));
+        ok(it_post_send(pair.a.ep, &source, 1, wide(i), BOTH));
+        done(pair.a.requests, SEND, i, IT_DTO_SUCCESS);
+        done(pair.b.receives, RECV, i, IT_DTO_SUCCESS);
     }
-    ok(it_ep_disconnect(w.pair.b.ep, NULL, 0));
-    ok(it_evd_wait(w.pair.b.connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
-    ok(it_ep_free(w.pair.b.ep));
+    ok(it_ep_disconnect(pair.b.ep, NULL, 0));
+    ok(it_evd_wait(pair.b.connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
+    ok(it_ep_free(pair.b.ep));
     ok(it_srq_free(srq));
-    is(IT_ERR_INVALID_HANDLE, it_post_recv(srq, &w.sink, 1, wide(1), BOTH));
-    pair_close(&w.pair);
+    is(IT_ERR_INVALID_HANDLE, it_post_recv(srq, &sink, 1, wide(1), BOTH));
 }
 END_TEST
 
@@ -478,7 +447,6 @@ END_TEST
 #define EACH    3000
 
 struct crowd {
-    struct wide_pair w;
     atomic_uint posted, seen;
     _Atomic unsigned char told[POSTERS * EACH];
 };
@@ -493,7 +461,7 @@ static void *post_many(void *arg)
     struct poster *poster = arg;
 
     for (uint64_t i = poster->first; i < poster->first + EACH;) {
-        it_status_t status = write_at(&poster->crowd->w, i, i % 4 ? QUIETLY : BOTH);
+        it_status_t status = write_at(i, i % 4 ? QUIETLY : BOTH);
 
         if (status == IT_SUCCESS)
             i++;
@@ -511,7 +479,7 @@ static void *take_many(void *arg)
     it_event_t event;
 
     while (atomic_load(&crowd->seen) < POSTERS * EACH / 4) {
-        it_status_t status = it_evd_dequeue(crowd->w.pair.a.requests, &event);
+        it_status_t status = it_evd_dequeue(pair.a.requests, &event);
 
         if (status == IT_ERR_QUEUE_EMPTY) {
             sched_yield();
@@ -533,7 +501,7 @@ START_TEST(from_several_threads_each_once)
     struct poster posters[POSTERS];
     pthread_t threads[POSTERS], takers[2];
 
-    open_pair(&crowd.w, IFACE);
+    open_pair(IFACE);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&takers[i], NULL, take_many, &crowd), 0);
     for (int i = 0; i < POSTERS; i++) {
@@ -546,7 +514,6 @@ START_TEST(from_several_threads_each_once)
         pthread_join(takers[i], NULL);
     for (int i = 0; i < POSTERS * EACH; i++)
         ck_assert_uint_eq(crowd.told[i], i % 4 == 0);
-    pair_close(&crowd.w.pair);
 }
 END_TEST
 
@@ -572,10 +539,10 @@ END_TEST
 
 START_TEST(the_helper_assigns)
 {
-    it_dto_cookie_t from = wide(7), to = wide(8);
+    it_dto_cookie_t given = wide(7), copy = wide(8);
 
-    CookieAssign(&to, &from);
-    same_cookie(&to, 7);
+    CookieAssign(&copy, &given);
+    same_cookie(&copy, 7);
     ck_assert_uint_eq(sizeof(it_Bit128_t), 16);
     ck_assert_uint_eq(sizeof(it_dto_cookie_t), 24);
 }

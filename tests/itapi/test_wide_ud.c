@@ -40,14 +40,13 @@ START_TEST(datagrams_return_it)
     }
     from.length = longest(&a) + 1;
     is(IT_ERR_INVALID_LENGTH, it_post_sendto(a.ep, &from, 1, wide(1), BOTH, &to));
-    close_both();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("wide cookies of datagrams");
-    TCase *tc = tc_case(suite, "cookies", NULL, NULL);
+    TCase *tc = tc_case(suite, "cookies", NULL, close_both);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_DATAGRAMS, datagrams_return_it);

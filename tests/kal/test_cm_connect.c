@@ -172,29 +172,6 @@ START_TEST(s020_end_without_reading_is_no_proof_of_revision_1)
 }
 END_TEST
 
-START_TEST(c022_closed_inside_the_reply)
-{
-    ask();
-    peer_send(peer, "MPA ID Rep", 10);
-    fake_until(c->connection->stream.length == 10, 10000);
-    end_peer(false);
-    expect_request(F_C, 1, 0, 0, "hello");
-    end_peer(false); /* there is no third attempt */
-    expect_failure(RI_REASON_OTHER);
-    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
-}
-END_TEST
-
-START_TEST(s020_second_attempt_can_be_forbidden)
-{
-    with((const char *[]){ "mpa_fallback", "no", NULL });
-    ask();
-    end_peer(false);
-    expect_failure(RI_REASON_OTHER);
-    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
-}
-END_TEST
-
 START_TEST(s020_second_attempt_refused)
 {
     ask();
@@ -206,15 +183,6 @@ START_TEST(s020_second_attempt_refused)
 END_TEST
 
 /* ---- time ---- */
-
-START_TEST(c021_s021_no_reply_in_time)
-{
-    with((const char *[]){ "connect_timeout", "30", NULL });
-    ask();
-    expect_failure(RI_REASON_TIMEOUT);
-    ck_assert_int_eq(peer_end(peer), 'F');
-}
-END_TEST
 
 START_TEST(c021_deadline_covers_the_second_attempt)
 {
@@ -550,14 +518,12 @@ int main(void)
     tcase_add_loop_test(t, end_between_two_attempts, 0, 3);
     tcase_add_test(t, deadline_covers_further_attempts);
     tcase_add_loop_test(t, s020_end_without_reading_is_no_proof_of_revision_1, 0, 2);
-    tc_add_tests(t, c022_closed_inside_the_reply, s020_second_attempt_can_be_forbidden,
-                 s020_second_attempt_refused, c021_s021_no_reply_in_time,
-                 c021_deadline_covers_the_second_attempt, tcp_connect_in_time, nobody_listens,
-                 source_that_is_not_ours, source_with_fixed_port_also_for_the_second_attempt,
-                 policy_denies, host_policy_denies, quota, bad_arguments,
-                 queue_pair_does_not_take_it, queue_pair_destroyed_meanwhile,
-                 disconnect_falls_back_to_error, established_is_not_touched_by_destroy,
-                 socket_options);
+    tc_add_tests(t, s020_second_attempt_refused, c021_deadline_covers_the_second_attempt,
+                 tcp_connect_in_time, nobody_listens, source_that_is_not_ours,
+                 source_with_fixed_port_also_for_the_second_attempt, policy_denies,
+                 host_policy_denies, quota, bad_arguments, queue_pair_does_not_take_it,
+                 queue_pair_destroyed_meanwhile, disconnect_falls_back_to_error,
+                 established_is_not_touched_by_destroy, socket_options);
     tcase_add_loop_test(t, destroy_at_any_time, 0, 5);
     tcase_add_loop_test(t, destroy_inside_the_upcall, 0, 2);
     tc_add_tests(t, destroy_another_inside_the_upcall, ipv6_loopback, ipv6_scope);

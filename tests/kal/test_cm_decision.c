@@ -10,92 +10,6 @@
 
 /* ---- accept ---- */
 
-START_TEST(s005_c011_to_c017_reply_follows_the_request)
-{
-    static const struct {
-        uint8_t flags, rev;
-        uint16_t ird, ord; /* the Request's */
-        uint16_t our_ird, our_ord;
-        uint8_t reply_flags;
-        uint16_t reply_ird, reply_ord;
-        bool await, markers;
-        uint32_t got_ird, got_ord;
-        bool depths;
-    } rows[] = {
-        /* A=1, Write and Read offered: Read alone is answered (S-015) */
-        { F_C | F_S, 2, 0x8004, 0xC008, 16, 16, F_C | F_S, 0x8010, 0x4004, true, false, 16, 4,
-          true },
-        { F_C | F_S, 2, 0x8004, 0x8008, 16, 16, F_C | F_S, 0x8010, 0x8004, true, false, 16, 4,
-          true },
-        /* C-016: fewer read slots than requested are reported as they are */
-        { F_C | F_S, 2, 0x8020, 0xC020, 2, 2, F_C | F_S, 0x8002, 0x4002, true, false, 2, 2, true },
-        /* C-015: only Send is offered, which is not supported: the Reply names a supported type */
-        { F_C | F_S, 2, 0xC004, 0x0004, 4, 4, F_C | F_S, 0x8004, 0x4004, true, false, 4, 4, true },
-        /* no read slot: Write is answered if offered, else one slot is made */
-        { F_C | F_S, 2, 0x8004, 0xC000, 0, 4, F_C | F_S, 0x8000, 0x8004, true, false, 0, 4, true },
-        { F_C | F_S, 2, 0x8004, 0x4000, 0, 4, F_C | F_S, 0x8001, 0x4004, true, false, 1, 4, true },
-        /* C-013: A=0, B C D are ignored */
-        { F_C | F_S, 2, 0x4004, 0xC008, 16, 16, F_C | F_S, 0x0010, 0x0004, false, false, 16, 4,
-          true },
-        /* C-017 */
-        { F_C | F_S, 2, 0x3FFF, 0x3FFF, 5, 6, F_C | F_S, 0x3FFF, 0x3FFF, false, false, 5, 6, true },
-        /* C-011, C-012 */
-        { F_M | F_S, 2, 0x0004, 0x0004, 4, 4, F_C | F_S, 0x0004, 0x0004, false, true, 4, 4, true },
-        { F_C, 2, 0, 0, 4, 4, F_C, 0, 0, false, false, 4, 4, false },
-        { F_M | F_C, 1, 0, 0, 4, 4, F_C, 0, 0, false, true, 4, 4, false },
-        { 0, 1, 0, 0, 4, 4, F_C, 0, 0, false, false, 4, 4, false },
-    };
-    struct fake_qp *qp = fake_qp_new();
-    struct fake_request *r = request(rows[_i].flags, rows[_i].rev, rows[_i].ird, rows[_i].ord,
-                                     "hello");
-    struct fake_connection *c = r->context;
-    struct ri_connection_event info = { .size = sizeof(info) };
-
-    ck_assert_int_eq(accept_it(r, qp, "welcome", rows[_i].our_ird, rows[_i].our_ord), RI_OK);
-    ck_assert_uint_eq(qp->hand_overs, 0); /* in a run of the lane only */
-    ck_assert(peer_quiet(peer));
-    expect_reply(rows[_i].reply_flags, rows[_i].rev, rows[_i].reply_ird, rows[_i].reply_ord,
-                 "welcome");
-    ck_assert_uint_eq(qp->hand_overs, 1);
-    ck_assert(!qp->last.initiator);
-    ck_assert_int_eq(qp->last.rtr_await, rows[_i].await);
-    ck_assert_int_eq(qp->last.rtr_send, RI_RTR_NONE);
-    ck_assert_int_eq(qp->last.markers_transmit, rows[_i].markers);
-    ck_assert(qp->last.crc && !qp->last.markers_receive && !qp->last.refuse_code);
-    ck_assert_uint_eq(qp->last.mpa_revision, rows[_i].rev);
-    ck_assert_uint_eq(qp->last.ird, rows[_i].got_ird);
-    ck_assert_uint_eq(qp->last.ord, rows[_i].got_ord);
-    ck_assert_uint_eq(qp->last.bytes_read_length, 0);
-    ck_assert_uint_eq(c->events, !rows[_i].await); /* else the provider reports it */
-    if (!rows[_i].await) {
-        ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
-        ck_assert_uint_eq(c->last.ird, rows[_i].got_ird);
-        ck_assert_uint_eq(c->last.ord, rows[_i].got_ord);
-        ck_assert_int_eq(c->last.depths_valid, rows[_i].depths);
-        ck_assert_uint_eq(qp->events_before, 0);
-    }
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_OK);
-    ck_assert_uint_eq(info.ird, rows[_i].got_ird);
-    ck_assert_uint_eq(info.ord, rows[_i].got_ord);
-    ck_assert_mem_eq(&info.peer, &r->request.peer, sizeof(info.peer));
-    ck_assert_uint_eq(listener->undecided, 0);
-    ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
-    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), RI_OK);
-    ck_assert(qp->closing);
-}
-END_TEST
-
-START_TEST(crc_off_on_both_sides)
-{
-    struct fake_qp *qp = fake_qp_new();
-
-    with((const char *[]){ "crc", "no", NULL });
-    ck_assert_int_eq(accept_it(request(F_S, 2, 4, 4, ""), qp, NULL, 4, 4), RI_OK);
-    expect_reply(F_S, 2, 4, 4, "");
-    ck_assert(!qp->last.crc);
-}
-END_TEST
-
 START_TEST(c049_markers_are_asked_for_by_option)
 {
     struct fake_qp *qp = fake_qp_new();
@@ -604,8 +518,6 @@ int main(void)
     TCase *t = tc_case(s, "passive", setup, teardown);
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
-    tcase_add_loop_test(t, s005_c011_to_c017_reply_follows_the_request, 0, 12);
-    tcase_add_test(t, crc_off_on_both_sides);
     tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
     tc_add_tests(t, accept_inside_the_upcall, accept_arguments, c020_queue_pair_does_not_take_it,
                  peer_leaves_between_accept_and_run);

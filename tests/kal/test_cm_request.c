@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager, passive side: which octets become a request, how many at once, and what
- * remains of the others. Test names carry the C- and S-numbers. */
+ * remains of the others. Which octets are none: tests/wire/test_startup_passive. Test names carry
+ * the C- and S-numbers. */
 #include "cm_passive.h"
 
 #include "base/be.h"
@@ -47,64 +48,6 @@ START_TEST(c018_request_split_anywhere)
     ck_assert_uint_eq(listener->backlog, 128);
     /* S-001: the passive side sends nothing before the Request and the decision */
     ck_assert(peer_quiet(peer));
-}
-END_TEST
-
-START_TEST(c005_c006_c009_c017_what_does_not_matter)
-{
-    static const struct {
-        uint8_t flags, rev;
-        uint16_t ird, ord, length;
-        bool depths;
-    } rows[] = {
-        { F_R | F_C | 0x0F | F_S, 2, 0x8004, 0xC008, 5, true }, /* C-005, C-006 */
-        { F_C, 1, 0, 0, 5, false },
-        { F_C, 2, 0, 0, 5, false },                 /* revision 2 without the word */
-        { F_C | F_S, 2, 0x3FFF, 0x3FFF, 5, false }, /* C-017 */
-    };
-    struct fake_request *r = request(rows[_i].flags, rows[_i].rev, rows[_i].ird, rows[_i].ord,
-                                     "hello");
-
-    ck_assert_uint_eq(r->request.private_data_length, rows[_i].length);
-    ck_assert_mem_eq(r->private_data, "hello", 5);
-    ck_assert_int_eq(r->request.depths_valid, rows[_i].depths);
-}
-END_TEST
-
-START_TEST(c009_s_bit_of_revision_1_is_reserved)
-{
-    uint8_t octets[600];
-    size_t n = frame_request(octets, F_C, 1, 0, 0, "hello", 5);
-    struct fake_request *r = &fake.requests[0];
-
-    octets[16] |= F_S;
-    dial();
-    peer_send(peer, octets, n);
-    fake_until(fake.request_count == 1, 10000);
-    ck_assert_uint_eq(r->request.private_data_length, 5);
-    ck_assert(!r->request.depths_valid);
-}
-END_TEST
-
-START_TEST(c003_to_c008_what_is_no_request)
-{
-    static const struct {
-        char key; /* octet 9 */
-        uint8_t flags, rev;
-        uint16_t length;
-    } rows[] = {
-        { 'p', F_S, 2, 4 },   { 'x', F_S, 2, 4 }, { 'q', 0, 0, 0 },
-        { 'q', F_S, 3, 4 },   { 'q', 0, 255, 0 }, { 'q', F_S, 2, 513 },
-        { 'q', 0, 1, 65535 }, { 'q', F_S, 2, 3 }, { 'q', F_S, 2, 0 },
-    };
-    uint8_t octets[600] = { 0 };
-
-    frame_request(octets, rows[_i].flags, rows[_i].rev, 0, 0, "", 0);
-    octets[9] = (uint8_t)rows[_i].key;
-    be_put16(octets + 18, rows[_i].length);
-    dial();
-    peer_send(peer, octets, 20u + (rows[_i].length > 512 ? 0 : rows[_i].length));
-    expect_dropped("only iWARP clients may use this port");
 }
 END_TEST
 
@@ -172,19 +115,6 @@ START_TEST(c001_s021_request_in_time)
     dial();
     peer_send(peer, "MPA ID Req", 10);
     expect_dropped("no MPA Request in time");
-}
-END_TEST
-
-START_TEST(c002_end_inside_the_request)
-{
-    dial();
-    peer_send(peer, "MPA ID Req", 10);
-    fake_until(listener->starting && listener->starting->stream.length == 10, 10000);
-    if (_i)
-        abort_on_close(peer);
-    hang_up();
-    fake_until(!listener->half_open, 10000);
-    ck_assert_uint_eq(fake.request_count, 0);
 }
 END_TEST
 
@@ -436,13 +366,9 @@ int main(void)
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_loop_test(t, c018_request_split_anywhere, 0, REQUEST_LENGTH + 1);
-    tcase_add_loop_test(t, c005_c006_c009_c017_what_does_not_matter, 0, 4);
-    tcase_add_test(t, c009_s_bit_of_revision_1_is_reserved);
-    tcase_add_loop_test(t, c003_to_c008_what_is_no_request, 0, 9);
     tc_add_tests(t, c003_http_client_and_many_more, c004_revision_2_on_a_revision_1_side,
                  c010_data_behind_the_request, c010_data_while_undecided,
                  c010_data_right_before_accept, c001_s021_request_in_time);
-    tcase_add_loop_test(t, c002_end_inside_the_request, 0, 2);
     tc_add_tests(t, c019_undecided_requests, c019_half_open_start_ups,
                  c019_old_start_ups_stay_while_there_is_room, quota_of_connections,
                  abandoned_connections_leave_nothing, no_descriptors_left,

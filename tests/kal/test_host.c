@@ -88,7 +88,6 @@ START_TEST(accounts_are_leased_in_batches)
     ck_assert_uint_ge(far.leased[KAL_ACCOUNT_PD], 40);
     ck_assert_uint_le(far.questions[KAL_ACCOUNT_PD], 2 * 40 / FAR_BATCH);
     pthread_mutex_unlock(&far.lock);
-    close_all();
 }
 END_TEST
 
@@ -102,7 +101,6 @@ START_TEST(the_host_refuses)
     ck_assert_uint_eq(fixture_log_count("the quota of 6 protection zones is used up"), 1);
     ck_assert_int_eq(kal_pd_destroy(rnic, pds[--pd_count]), RI_OK);
     ck_assert_int_eq(make_pd(), RI_OK);
-    close_all();
 }
 END_TEST
 
@@ -127,7 +125,6 @@ START_TEST(a_lane_does_not_wait_for_the_host)
     ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), RI_OK);
     for (unsigned i = 0; i <= FAR_BATCH; i++)
         destroy_listener(listeners[i]);
-    close_all();
 }
 END_TEST
 
@@ -153,7 +150,6 @@ START_TEST(a_create_waits_for_the_host)
     ck_assert_int_eq(make_pd(), RI_OK);
     ck_assert(atomic_load(&spoke));
     pthread_join(thread, NULL);
-    close_all();
 }
 END_TEST
 
@@ -194,7 +190,6 @@ START_TEST(connections_need_no_answer)
     here.sin_port = 0;
     far_in_lane = false;
     close(peer);
-    close_all();
 }
 END_TEST
 
@@ -209,7 +204,6 @@ START_TEST(a_surplus_goes_back)
     destroy_listener(listener);
     far_recall(KAL_ACCOUNT_LISTENER, 100);
     far_await_leased(KAL_ACCOUNT_LISTENER, 0);
-    close_all();
 }
 END_TEST
 
@@ -226,7 +220,6 @@ START_TEST(policy_is_what_the_host_pushed_last)
     far_push_policy("");
     ck_assert_int_eq(listen_in_lane(&listener), RI_OK);
     destroy_listener(listener);
-    close_all();
 }
 END_TEST
 
@@ -250,7 +243,6 @@ START_TEST(pins_are_the_hosts_to_allow)
     ck_assert_int_eq(kal_region_destroy(rnic, second), RI_OK);
     ck_assert_int_eq(kal_region_destroy(rnic, region), RI_OK);
     munmap(area, 4 * page);
-    close_all();
 }
 END_TEST
 
@@ -304,7 +296,6 @@ START_TEST(ports_go_down_and_up_by_messages)
     fixture_ready();
     ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_UP);
     far_in_lane = false;
-    close_all();
 }
 END_TEST
 
@@ -329,20 +320,20 @@ START_TEST(a_forked_child_leaves_the_host)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(make_pd(), RI_OK);
-    close_all();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("host");
-    TCase *tc = tc_case(suite, "host", setup, fixture_put);
+    TCase *tc = tc_case(suite, "host", setup, close_all);
+    TCase *shared = tc_case(suite, "shared regions", setup, fixture_put);
 
     tc_add_tests(tc, accounts_are_leased_in_batches, the_host_refuses,
                  a_lane_does_not_wait_for_the_host, a_create_waits_for_the_host,
                  connections_need_no_answer, a_surplus_goes_back,
                  policy_is_what_the_host_pushed_last, pins_are_the_hosts_to_allow,
                  ports_go_down_and_up_by_messages, a_forked_child_leaves_the_host);
-    tcase_add_loop_test(tc, only_equal_regions_share, 0, 2);
+    tcase_add_loop_test(shared, only_equal_regions_share, 0, 2);
     return tc_main(suite);
 }

@@ -56,7 +56,6 @@ START_TEST(test_loopback_v4)
     ck_assert_uint_eq(in->sin_port, 0);
     to.sin_port = 0;
     ck_assert_int_eq(route(0, &to, &from), RI_OK);
-    close_all();
 }
 END_TEST
 
@@ -83,7 +82,6 @@ START_TEST(test_loopback_v6)
     ck_assert_uint_eq(from.ss_family, AF_INET6);
     ck_assert(IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&from)->sin6_addr));
     ck_assert_uint_eq(((struct sockaddr_in6 *)&from)->sin6_port, 0);
-    close_all();
 }
 END_TEST
 
@@ -109,7 +107,6 @@ START_TEST(test_scope_is_kept)
     ck_assert_int_eq(route(0, &to, &from), RI_OK);
     ck_assert_uint_eq(((struct sockaddr_in6 *)&from)->sin6_scope_id, to.sin6_scope_id);
     ck_assert_uint_ne(to.sin6_scope_id, 0);
-    close_all();
 }
 END_TEST
 
@@ -127,7 +124,6 @@ START_TEST(test_nonsense)
     to = v4("255.255.255.255"); /* broadcast needs a permission that is not requested */
     ck_assert_int_eq(route(0, &to, &from), RI_ERR_UNREACHABLE);
     ck_assert_mem_eq(&from, &untouched, sizeof(from));
-    close_all();
 }
 END_TEST
 
@@ -144,7 +140,6 @@ START_TEST(test_netdev)
     close_all();
     open_all(PLAIN "netdev = none0 l lo0\n", "");
     ck_assert_int_eq(route(0, &to, &from), RI_ERR_UNREACHABLE);
-    close_all();
 }
 END_TEST
 
@@ -156,14 +151,13 @@ START_TEST(test_address_of_another_port)
     open_all(PLAIN, "ports2");
     ck_assert_int_eq(route(0, &to, &from), RI_OK);
     ck_assert_int_eq(route(1, &to, &from), RI_ERR_UNREACHABLE);
-    close_all();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("route");
-    TCase *tc = tc_case(suite, "route", fixture_setup, fixture_put);
+    TCase *tc = tc_case(suite, "route", fixture_setup, close_all);
 
     tc_add_tests(tc, test_loopback_v4, test_loopback_v6, test_scope_is_kept, test_nonsense,
                  test_netdev, test_address_of_another_port);

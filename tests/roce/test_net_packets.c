@@ -69,6 +69,8 @@ static void open_bed(uint32_t address)
 
 static void close_bed(void)
 {
+    if (!bed.net)
+        return;
     net_tx_clear(bed.tx);
     net_tx_free(bed.tx);
     net_rx_free(bed.rx);
@@ -76,6 +78,7 @@ static void close_bed(void)
     net_port_close(bed.from);
     net_port_close(bed.to);
     net_close(bed.net);
+    bed.net = NULL;
 }
 
 static uint8_t payload_octets[NET_PAYLOAD_MAX + 256];
@@ -188,7 +191,6 @@ START_TEST(packets_arrive_as_they_were_sent)
     ck_assert_uint_eq(counters.packets, 5 * n);
     ck_assert_uint_eq(counters.icrc_wrong + counters.outside + counters.malformed, 0);
     ck_assert_uint_eq(counters.overflow, 0);
-    close_bed();
 }
 END_TEST
 
@@ -205,7 +207,6 @@ START_TEST(batches_of_every_count)
         ck_assert_uint_eq(receive(psn, lens, 1), n);
         psn += n;
     }
-    close_bed();
 }
 END_TEST
 
@@ -279,7 +280,6 @@ START_TEST(a_full_batch_says_so_and_a_cleared_one_is_empty)
     net_tx_clear(bed.tx);
     flush();
     ck_assert_uint_eq(net_receive(bed.to, NET_DATA, bed.rx), 0);
-    close_bed();
 }
 END_TEST
 
@@ -328,7 +328,6 @@ START_TEST(a_path_is_of_the_port_s_family)
     ck_assert_int_eq(net_path_init(&path, bed.from, &to), RI_ERR_INVALID_ARGUMENT);
     gid_put_ipv4(to.gid, (const uint8_t[]){ 0, 0, 0, 0 });
     ck_assert_int_eq(net_path_init(&path, bed.from, &to), RI_ERR_INVALID_ARGUMENT);
-    close_bed();
 }
 END_TEST
 
@@ -386,7 +385,6 @@ START_TEST(P040_a_wrong_ICRC_is_dropped_and_counted)
         ck_assert_uint_eq(after.packets, before.packets);
     }
     close(stranger);
-    close_bed();
 }
 END_TEST
 
@@ -413,7 +411,6 @@ START_TEST(P042_an_id_is_solved_and_remembered)
     ck_assert_uint_eq(counters.outside, 2);
     ck_assert_uint_eq(counters.icrc_wrong, 0);
     close(stranger);
-    close_bed();
 }
 END_TEST
 
@@ -436,7 +433,6 @@ START_TEST(P002_P003_lengths_that_cannot_be)
     ck_assert_uint_eq(counters.malformed, sent);
     ck_assert_uint_eq(counters.icrc_wrong, 0);
     close(stranger);
-    close_bed();
 }
 END_TEST
 
@@ -458,7 +454,6 @@ START_TEST(what_does_not_fit_the_buffer_is_dropped)
     ck_assert(net_next(small, &packet));
     net_rx_free(small);
     close(stranger);
-    close_bed();
 }
 END_TEST
 
@@ -492,7 +487,6 @@ START_TEST(a_full_buffer_is_seen_and_what_it_drops_counted)
     ck_assert(net_next(bed.rx, &packet));
     ck_assert_uint_ge(counted().overflow, 1);
     ck_assert_uint_le(counted().overflow, 4);
-    close_bed();
 }
 END_TEST
 
@@ -562,7 +556,6 @@ START_TEST(P067_what_is_too_long_for_the_way_is_told)
     ck_assert(add(9, 512, 1));
     flush();
     ck_assert_uint_eq(receive(9, short_ones, 1), 1);
-    close_bed();
 }
 END_TEST
 
@@ -599,7 +592,6 @@ START_TEST(a_closed_port_is_told_with_the_packet_and_costs_no_other)
     ck_assert_uint_eq(be_get32(error.octets + 4) & BTH_MASK24, 0x123456);
     ck_assert(!net_next_error(bed.from, &error));
     ck_assert(!net_port_has_errors(bed.from));
-    close_bed();
 }
 END_TEST
 
@@ -622,7 +614,6 @@ START_TEST(an_error_that_waits_does_not_hide_datagrams)
         ck_assert_uint_eq(receive(1, lens, 1), 1);
     }
     has_error(EMSGSIZE, &error);
-    close_bed();
 }
 END_TEST
 
@@ -648,7 +639,6 @@ START_TEST(a_question_whether_anybody_is_there)
         ck_assert_int_eq(net_reach_error(fd), ECONNREFUSED);
         close(fd);
     }
-    close_bed();
 }
 END_TEST
 
@@ -674,16 +664,15 @@ START_TEST(no_way_is_told_and_the_others_leave)
     ck_assert_uint_eq(stop.packets, 1);
     flush();
     ck_assert_uint_eq(receive(0, lens, 1), 2);
-    close_bed();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("packets");
-    TCase *whole = tc_case(suite, "whole", NULL, NULL);
-    TCase *dropped = tc_case(suite, "dropped", NULL, NULL);
-    TCase *errors = tc_case(suite, "errors", NULL, NULL);
+    TCase *whole = tc_case(suite, "whole", NULL, close_bed);
+    TCase *dropped = tc_case(suite, "dropped", NULL, close_bed);
+    TCase *errors = tc_case(suite, "errors", NULL, close_bed);
 
     tcase_add_loop_test(whole, packets_arrive_as_they_were_sent, 0, WAYS);
     tcase_add_loop_test(whole, batches_of_every_count, 0, WAYS);

@@ -16,7 +16,6 @@ START_TEST(endpoint)
 {
     ual_handle handle;
 
-    open_datagrams();
     ok(create_ud(&ud));
     handle = ual_handle_of(ud);
     ck_assert_ptr_eq(ual_ep_of(handle), ud);
@@ -36,7 +35,6 @@ START_TEST(endpoint)
     ck_assert_ptr_null(ual_ep_of(handle));
     ck_assert_uint_eq(fk.qps, 0);
     ok(ual_pd_free(pz));
-    close_ia();
 }
 END_TEST
 
@@ -45,7 +43,6 @@ START_TEST(endpoint_refused)
     struct ual_ep_attr attr = ud_attr();
     struct ual_ep *none = NULL;
 
-    open_datagrams();
     attr.port = 1;
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), RI_ERR_INVALID_ARGUMENT);
     attr.port = 0;
@@ -61,7 +58,6 @@ START_TEST(endpoint_refused)
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), RI_ERR_NOT_SUPPORTED);
     ok(ual_pd_free(pz)); /* no references remain */
-    close_ia();
 }
 END_TEST
 
@@ -69,7 +65,6 @@ START_TEST(adapter_key)
 {
     struct ual_ep_attr attr = ud_attr();
 
-    open_datagrams();
     fk.attr.service_qkey = 0x1234;
     attr.qkey = 0;
     ok(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &ud));
@@ -83,7 +78,6 @@ START_TEST(adapter_key)
     attr.qkey = 0;
     ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
     ck_assert_uint_eq(ud->attr.qkey, 0x1234);
-    close_ia();
 }
 END_TEST
 
@@ -93,7 +87,6 @@ START_TEST(error_and_reset)
     struct ual_ep_attr attr = ud_attr();
     struct ual_event event;
 
-    open_datagrams();
     ok(create_ud(&ud));
     fails(ual_ep_reset(ud), RI_ERR_INVALID_STATE);
     fk_end(fk.qp, RI_EVENT_LOCAL_ERROR);
@@ -112,7 +105,6 @@ START_TEST(error_and_reset)
     event = next_event(affiliated_evd); /* nothing else gives the reason */
     ck_assert_int_eq(event.async.type, RI_EVENT_QP_FATAL);
     ck_assert_uint_eq(event.async.cause, ual_handle_of(ud));
-    close_ia();
 }
 END_TEST
 
@@ -120,7 +112,6 @@ START_TEST(modified)
 {
     struct ual_ep_attr attr = ud_attr();
 
-    open_datagrams();
     ok(create_ud(&ud));
     attr.max_payload = 10;
     ok(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0));
@@ -130,7 +121,6 @@ START_TEST(modified)
     fails(ual_ep_modify(ud, UAL_EP_ORD, &attr, 0), RI_ERR_INVALID_STATE);
     fails(ual_ep_modify(ud, UAL_EP_FLAGS, &attr, 1), RI_ERR_INVALID_STATE);
     fails(ual_ep_modify(make_ep(), UAL_EP_QKEY, &attr, 0), RI_ERR_INVALID_STATE);
-    close_ia();
 }
 END_TEST
 
@@ -139,14 +129,12 @@ START_TEST(no_connection)
 {
     struct sockaddr_storage local, peer;
 
-    open_datagrams();
     ok(create_ud(&ud));
     fails(connect_to(ud, false), RI_ERR_INVALID_STATE);
     fails(ual_ep_disconnect(ud, NULL, 0), RI_ERR_INVALID_STATE);
     fails(accept_it(ud, ask().request), RI_ERR_INVALID_STATE);
     fails(ual_ep_addresses(ud, &local, &peer), RI_ERR_INVALID_STATE);
     expect_state(ud, UAL_EP_CONNECTED);
-    close_ia();
 }
 END_TEST
 
@@ -158,7 +146,6 @@ START_TEST(address_handle)
     struct ual_pd *other;
     struct ual_ah *ah;
 
-    open_datagrams();
     ok(ual_pd_create(ia, &other));
     ok(ual_ah_create(pz, &attr, 0, &ah));
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(ah), UAL_AH), ah);
@@ -178,7 +165,6 @@ START_TEST(address_handle)
     ok(ual_ah_free(ah));
     ok(ual_pd_free(other));
     ck_assert_uint_eq(fk.ahs, 0);
-    close_ia();
 }
 END_TEST
 
@@ -188,7 +174,6 @@ START_TEST(address_handle_refused)
     struct ual_pd *other;
     struct ual_ah *ah;
 
-    open_datagrams();
     ok(ual_pd_create(ia, &other));
     fails(ual_ah_create(pz, &beyond, 0, &ah), RI_ERR_INVALID_ARGUMENT);
     fk_fail(FK_AH_CREATE, RI_ERR_UNREACHABLE);
@@ -206,14 +191,13 @@ START_TEST(address_handle_refused)
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ah_create(pz, &attr, 0, &ah), RI_ERR_NOT_SUPPORTED);
-    close_ia();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("datagrams");
-    TCase *tc = tc_case(suite, "ud", NULL, NULL);
+    TCase *tc = tc_case(suite, "ud", open_datagrams, close_ia);
 
     tc_add_tests(tc, endpoint, endpoint_refused, adapter_key, error_and_reset, modified,
                  no_connection, address_handle, address_handle_refused);

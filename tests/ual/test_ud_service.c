@@ -53,7 +53,6 @@ START_TEST(question_and_answer)
     struct ual_connection_event got;
     struct ual_ud_request *question;
 
-    open_datagrams();
     question = make_question();
     ck_assert_uint_eq(fk.connections, 0); /* no effect before the request is sent */
     ok(ual_ud_request_send(question));
@@ -75,7 +74,6 @@ START_TEST(question_and_answer)
     fails(ual_evd_free(connect_evd), RI_ERR_BUSY);
     ok(ual_ud_request_free(question));
     ck_assert_uint_eq(fk.connections, 0);
-    close_ia();
 }
 END_TEST
 
@@ -85,7 +83,6 @@ START_TEST(refused_answer)
     struct ri_connection_event reply = reply_of(RI_SERVICE_REJECTED);
     struct ual_connection_event got;
 
-    open_datagrams();
     ok(ual_ud_request_send(make_question()));
     fk_connection_event(fk.connection, &reply);
     got = expect(connect_evd, UAL_SERVICE_REPLY);
@@ -93,7 +90,6 @@ START_TEST(refused_answer)
     ck_assert_uint_eq(got.service.qpn, 0);
     ck_assert_uint_eq(got.service.qkey, 0);
     ck_assert(!got.service.path_known);
-    close_ia();
 }
 END_TEST
 
@@ -104,7 +100,6 @@ START_TEST(asked_again)
     struct ri_connection_event reply = reply_of(RI_SERVICE_VALID);
     struct ual_ud_request *question;
 
-    open_datagrams();
     question = make_question();
     ok(ual_ud_request_send(question));
     tell(RI_CONNECTION_FAILED);
@@ -120,7 +115,6 @@ START_TEST(asked_again)
     fk_drain();
     ok(ual_ud_request_free(question)); /* with its answer still queued */
     expect_nothing(connect_evd);
-    close_ia();
 }
 END_TEST
 
@@ -130,7 +124,6 @@ START_TEST(question_refused)
     struct ual_connect ask = question_to(&to);
     struct ual_ud_request *question;
 
-    open_datagrams();
     fails(ual_ud_request_create(request_evd, &ask, 0, &question), RI_ERR_INVALID_ARGUMENT);
     ask.private_data_length = 101;
     fails(ual_ud_request_create(connect_evd, &ask, 0, &question), RI_ERR_LIMIT);
@@ -147,7 +140,6 @@ START_TEST(question_refused)
     ask = question_to(&to);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ud_request_create(connect_evd, &ask, 0, &question), RI_ERR_NOT_SUPPORTED);
-    close_ia();
 }
 END_TEST
 
@@ -184,7 +176,6 @@ START_TEST(answered)
     struct ual_service_reply reply = valid();
     ual_handle request;
 
-    open_datagrams();
     ok(create_ud(&ud));
     request = asked().request;
     ck_assert_ptr_eq(ual_service_request_ia(request), ia);
@@ -202,7 +193,6 @@ START_TEST(answered)
     ok(ual_service_reply(request, &reply));
     ck_assert_ptr_null(fk.service_reply.qp); /* ignored in that case */
     ck_assert_uint_eq(fk.service_reply.status, RI_SERVICE_NO_QP);
-    close_ia();
 }
 END_TEST
 
@@ -211,7 +201,6 @@ START_TEST(answer_refused)
     struct ual_service_reply reply = valid();
     ual_handle request;
 
-    open_datagrams();
     request = asked().request;
     fails(ual_service_reply(request, &reply), RI_ERR_INVALID_ARGUMENT); /* no such endpoint */
     make_ep();                                                          /* RC, same number */
@@ -227,7 +216,6 @@ START_TEST(answer_refused)
     fails(ual_service_reply(request, &reply), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fk.replies, 0);
     ok(ual_service_reply(request, &reply)); /* none of them consumed it */
-    close_ia();
 }
 END_TEST
 
@@ -258,7 +246,6 @@ START_TEST(endpoint_freed_while_it_is_told)
     struct ual_service_reply reply = valid();
     ual_handle request;
 
-    open_datagrams();
     ok(create_ud(&ud));
     request = asked().request;
     fk.during_reply = free_meanwhile;
@@ -268,7 +255,6 @@ START_TEST(endpoint_freed_while_it_is_told)
     ck_assert_uint_eq(fk.qps, 0);
     request = asked().request;
     fails(ual_service_reply(request, &reply), RI_ERR_INVALID_ARGUMENT);
-    close_ia();
 }
 END_TEST
 
@@ -278,7 +264,6 @@ START_TEST(each_kind_has_its_room)
 {
     struct ri_connect_request request = { .size = sizeof(request), .datagram = _i == 0 };
 
-    open_datagrams();
     for (unsigned int i = 0; i < 6; i++)
         fk_request(fk.listener, &request);
     request.datagram = !request.datagram;
@@ -291,7 +276,6 @@ START_TEST(each_kind_has_its_room)
     for (unsigned int i = 0; i < 3; i++)
         next_event(request_evd);
     ck_assert_uint_eq(fk.waiting, 0);
-    close_ia();
 }
 END_TEST
 
@@ -315,7 +299,6 @@ START_TEST(no_memory_for_a_request)
 {
     struct ri_connect_request request = { .size = sizeof(request), .datagram = true };
 
-    open_datagrams();
     atomic_store(&no_memory, true);
     fk_request(fk.listener, &request);
     fk_drain();
@@ -323,7 +306,6 @@ START_TEST(no_memory_for_a_request)
     ck_assert_uint_eq(fk.waiting, 0);
     ck_assert_uint_eq(fk.connections, 0);
     asked();
-    close_ia();
 }
 END_TEST
 
@@ -333,7 +315,6 @@ START_TEST(two_kinds)
     struct ual_service_reply reply = valid();
     ual_handle datagram, connection;
 
-    open_datagrams();
     ok(create_ud(&ud));
     ep = make_ep();
     datagram = asked().request;
@@ -343,7 +324,6 @@ START_TEST(two_kinds)
     fails(ual_reject(datagram, NULL, 0), ITAL_ERR_INVALID_HANDLE);
     ok(ual_service_reply(datagram, &reply));
     ok(accept_it(ep, connection));
-    close_ia();
 }
 END_TEST
 
@@ -352,7 +332,6 @@ START_TEST(withdrawn)
     struct ual_service_reply reply = valid();
     ual_handle request;
 
-    open_datagrams();
     ok(create_ud(&ud));
     request = asked().request;
     fk_withdraw(fk.connection, true);
@@ -362,7 +341,6 @@ START_TEST(withdrawn)
     fk_withdraw(fk.connection, false);
     fails(ual_service_reply(request, &reply), ITAL_ERR_INVALID_HANDLE);
     asked(); /* undecided when the IA goes */
-    close_ia();
 }
 END_TEST
 
@@ -373,7 +351,6 @@ START_TEST(listen_for_both)
     struct sockaddr_in any = address(0);
     struct ual_listen *listen;
 
-    open_datagrams();
     ck_assert_uint_eq(fk.listeners, 2);
     ck_assert(fk.listen_param.datagram);
     ok(ual_listen_free(listen_point));
@@ -390,7 +367,6 @@ START_TEST(listen_for_both)
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
           RI_ERR_ADDRESS_IN_USE);
     ck_assert_uint_eq(fk.listeners, 1);
-    close_ia();
 }
 END_TEST
 
@@ -400,7 +376,6 @@ START_TEST(one_port_for_both)
     struct sockaddr_in any = address(0);
     struct ual_listen *listen;
 
-    open_datagrams();
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
     ck_assert_uint_eq(fk.datagram_port, 4711);
@@ -408,7 +383,6 @@ START_TEST(one_port_for_both)
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(fk.datagram_port, 0);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
-    close_ia();
 }
 END_TEST
 
@@ -416,7 +390,6 @@ START_TEST(listen_on_a_service)
 {
     struct ual_listen *listen;
 
-    open_datagrams();
     fails(ual_listen_create_service(ia, 0, request_evd, 0, true, &listen), RI_ERR_INVALID_ARGUMENT);
     fk.listen_kind[0] = RI_ERR_NOT_SUPPORTED;
     ok(ual_listen_create_service(ia, 0, request_evd, 0x1112223334445556ull, true, &listen));
@@ -425,29 +398,28 @@ START_TEST(listen_on_a_service)
     ck_assert_uint_eq(ual_listen_service_id(listen_point), 0);
     fk.listen_kind[1] = RI_ERR_NOT_SUPPORTED;
     fails(ual_listen_create_service(ia, 0, request_evd, 5, true, &listen), RI_ERR_NOT_SUPPORTED);
-    close_ia();
 }
 END_TEST
 
 /* An adapter without datagrams gets no listen for them. */
 START_TEST(listen_without_datagrams)
 {
-    open_ia();
     ck_assert_uint_eq(fk.listeners, 1);
     ck_assert(!fk.listen_param.datagram);
-    close_ia();
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("datagrams: service");
-    TCase *tc = tc_case(suite, "ud", NULL, NULL);
+    TCase *tc = tc_case(suite, "ud", open_datagrams, close_ia);
+    TCase *without = tc_case(suite, "without", open_ia, close_ia);
 
     tc_add_tests(tc, question_and_answer, refused_answer, asked_again, question_refused, answered,
                  answer_refused, endpoint_freed_while_it_is_told);
     tcase_add_loop_test(tc, each_kind_has_its_room, 0, 2);
     tc_add_tests(tc, no_memory_for_a_request, two_kinds, withdrawn, listen_for_both,
-                 one_port_for_both, listen_on_a_service, listen_without_datagrams);
+                 one_port_for_both, listen_on_a_service);
+    tcase_add_test(without, listen_without_datagrams);
     return tc_main(suite);
 }

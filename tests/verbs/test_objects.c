@@ -186,12 +186,12 @@ END_TEST
 START_TEST(a_context_with_queues_is_closed_and_lives_on)
 {
     struct ibv_context *second = pair_open_context();
-    struct ibv_cq *cq = ibv_create_cq(second, 4, NULL, NULL, 0);
+    struct ibv_cq *queue = ibv_create_cq(second, 4, NULL, NULL, 0);
 
-    ck_assert_ptr_nonnull(cq);
+    ck_assert_ptr_nonnull(queue);
     ck_assert_int_eq(ibv_close_device(second), 0);
-    ck_assert_int_eq(ibv_resize_cq(cq, 8), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    ck_assert_int_eq(ibv_resize_cq(queue, 8), 0);
+    ck_assert_int_eq(ibv_destroy_cq(queue), 0);
     ck_assert_int_eq(ibv_close_device(second), 0); /* all of it, now */
 }
 END_TEST
@@ -340,13 +340,13 @@ END_TEST
 
 START_TEST(a_cq_is_as_deep_as_asked_and_grows)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 10, NULL, NULL, 0);
+    struct ibv_cq *queue = ibv_create_cq(context, 10, NULL, NULL, 0);
 
-    ck_assert_int_ge(cq->cqe, 10);
-    ck_assert_int_eq(ibv_resize_cq(cq, 1000), 0);
-    ck_assert_int_ge(cq->cqe, 1000);
-    ck_assert_int_eq(ibv_resize_cq(cq, 0), EINVAL);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    ck_assert_int_ge(queue->cqe, 10);
+    ck_assert_int_eq(ibv_resize_cq(queue, 1000), 0);
+    ck_assert_int_ge(queue->cqe, 1000);
+    ck_assert_int_eq(ibv_resize_cq(queue, 0), EINVAL);
+    ck_assert_int_eq(ibv_destroy_cq(queue), 0);
     refused(ibv_create_cq(context, 0, NULL, NULL, 0), EINVAL);
     refused(ibv_create_cq(context, -1, NULL, NULL, 0), EINVAL);
     refused(ibv_create_cq(context, 10, NULL, NULL, context->num_comp_vectors), EINVAL);
@@ -405,74 +405,92 @@ START_TEST(an_srq_is_changed_and_queried)
 }
 END_TEST
 
-static struct ibv_qp_init_attr qp_attr(struct ibv_cq *cq)
+static struct ibv_qp_init_attr qp_attr(struct ibv_cq *both)
 {
     return (struct ibv_qp_init_attr){
-        .send_cq = cq,
-        .recv_cq = cq,
+        .send_cq = both,
+        .recv_cq = both,
         .qp_type = IBV_QPT_RC,
         .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2 },
     };
 }
 
+/* A QP in RESET, with a CQ of its own. */
+static struct ibv_cq *cq;
+static struct ibv_qp_init_attr init;
+static struct ibv_qp *qp;
+
+static void set_up_qp(void)
+{
+    set_up();
+    cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    init = qp_attr(cq);
+    qp = ibv_create_qp(pd, &init);
+    ck_assert_ptr_nonnull(qp);
+}
+
+static void tear_down_qp(void)
+{
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    tear_down();
+}
+
 START_TEST(a_qp_gives_what_it_was_asked_for)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq), other = qp_attr(cq), got;
+    struct ibv_cq *queue = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr wanted = qp_attr(queue), other = qp_attr(queue), got;
     struct ibv_qp_attr attr;
-    struct ibv_qp *qp, *second;
+    struct ibv_qp *first, *second;
 
-    init.cap.max_inline_data = 100;
-    init.sq_sig_all = 1;
-    qp = ibv_create_qp(pd, &init);
+    wanted.cap.max_inline_data = 100;
+    wanted.sq_sig_all = 1;
+    first = ibv_create_qp(pd, &wanted);
     second = ibv_create_qp(pd, &other);
-    ck_assert(qp && second);
-    ck_assert_uint_ge(init.cap.max_send_wr, 8);
-    ck_assert_uint_ge(init.cap.max_inline_data, 100);
-    ck_assert_uint_ne(qp->qp_num, second->qp_num);
-    ck_assert_uint_ge(qp->qp_num, 2);
-    ck_assert_uint_lt(qp->qp_num, 1u << 24);
-    ck_assert_ptr_eq(&vb_qp_by_number(vb_context_of(context), qp->qp_num)->ibv.qp_base, qp);
-    ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &got), 0);
+    ck_assert(first && second);
+    ck_assert_uint_ge(wanted.cap.max_send_wr, 8);
+    ck_assert_uint_ge(wanted.cap.max_inline_data, 100);
+    ck_assert_uint_ne(first->qp_num, second->qp_num);
+    ck_assert_uint_ge(first->qp_num, 2);
+    ck_assert_uint_lt(first->qp_num, 1u << 24);
+    ck_assert_ptr_eq(&vb_qp_by_number(vb_context_of(context), first->qp_num)->ibv.qp_base, first);
+    ck_assert_int_eq(ibv_query_qp(first, &attr, IBV_QP_STATE | IBV_QP_CAP, &got), 0);
     ck_assert_int_eq(attr.qp_state, IBV_QPS_INIT); /* an RNIC has no RESET */
-    ck_assert_mem_eq(&attr.cap, &init.cap, sizeof(attr.cap));
+    ck_assert_mem_eq(&attr.cap, &wanted.cap, sizeof(attr.cap));
     ck_assert_int_eq(got.sq_sig_all, 1);
-    ck_assert_ptr_eq(got.send_cq, cq);
-    ck_assert_int_eq(ibv_destroy_cq(cq), EBUSY);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_ptr_eq(got.send_cq, queue);
+    ck_assert_int_eq(ibv_destroy_cq(queue), EBUSY);
+    ck_assert_int_eq(ibv_destroy_qp(first), 0);
     ck_assert_int_eq(ibv_destroy_qp(second), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    ck_assert_int_eq(ibv_destroy_cq(queue), 0);
 }
 END_TEST
 
 START_TEST(a_qp_beyond_the_device_is_refused)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_cq *queue = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr wanted = qp_attr(queue);
 
-    init.cap.max_send_wr = 1u << 30;
-    refused(ibv_create_qp(pd, &init), EINVAL);
-    init = qp_attr(cq);
-    init.cap.max_recv_sge = 1u << 20;
-    refused(ibv_create_qp(pd, &init), EINVAL);
-    init = qp_attr(cq);
-    init.cap.max_inline_data = 1u << 20;
-    refused(ibv_create_qp(pd, &init), EINVAL);
-    init = qp_attr(cq);
-    init.recv_cq = NULL;
-    refused(ibv_create_qp(pd, &init), EINVAL);
-    init = qp_attr(cq);
-    init.qp_type = IBV_QPT_RAW_PACKET;
-    refused(ibv_create_qp(pd, &init), EOPNOTSUPP);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    wanted.cap.max_send_wr = 1u << 30;
+    refused(ibv_create_qp(pd, &wanted), EINVAL);
+    wanted = qp_attr(queue);
+    wanted.cap.max_recv_sge = 1u << 20;
+    refused(ibv_create_qp(pd, &wanted), EINVAL);
+    wanted = qp_attr(queue);
+    wanted.cap.max_inline_data = 1u << 20;
+    refused(ibv_create_qp(pd, &wanted), EINVAL);
+    wanted = qp_attr(queue);
+    wanted.recv_cq = NULL;
+    refused(ibv_create_qp(pd, &wanted), EINVAL);
+    wanted = qp_attr(queue);
+    wanted.qp_type = IBV_QPT_RAW_PACKET;
+    refused(ibv_create_qp(pd, &wanted), EOPNOTSUPP);
+    ck_assert_int_eq(ibv_destroy_cq(queue), 0);
 }
 END_TEST
 
 START_TEST(a_state_is_reached_by_its_transitions_only)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR, .port_num = 1 };
     const int full = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 
@@ -496,17 +514,12 @@ START_TEST(a_state_is_reached_by_its_transitions_only)
     attr.qp_state = IBV_QPS_RESET;
     ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
     ck_assert_int_eq(qp->state, IBV_QPS_RESET);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 /* An attribute that InfiniBand does not allow there, such as an address vector in RTS. */
 START_TEST(an_attribute_out_of_place_is_refused)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
     const int full = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 
@@ -524,17 +537,12 @@ START_TEST(an_attribute_out_of_place_is_refused)
     attr.qp_state = IBV_QPS_ERR;
     ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV), EINVAL);
     ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 /* As with mlx5, where the receive queue is the program's in each state. */
 START_TEST(a_receive_in_reset_is_kept_until_the_next_reset)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
     struct ibv_recv_wr wr = { .wr_id = 4 }, *bad;
     struct ibv_wc wc;
@@ -548,16 +556,11 @@ START_TEST(a_receive_in_reset_is_kept_until_the_next_reset)
     wc = pair_completion(cq);
     ck_assert_uint_eq(wc.wr_id, 5);
     ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 START_TEST(what_is_no_state_is_refused)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_qp_attr attr = { .port_num = 1 };
     const int full = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 
@@ -566,34 +569,29 @@ START_TEST(what_is_no_state_is_refused)
         ck_assert_int_eq(ibv_modify_qp(qp, &attr, full), EINVAL);
     }
     ck_assert_int_eq(qp->state, IBV_QPS_RESET);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
-static void to_init(struct ibv_qp *qp)
+static void to_init(struct ibv_qp *which)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
     ck_assert_int_eq(
-        ibv_modify_qp(qp, &attr,
+        ibv_modify_qp(which, &attr,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
         0);
 }
 
 /* The connection ends at the same moment: its event comes before the reset has waited for it. */
-static void end_at_release(void *unused, struct vb_qp *qp)
+static void end_at_release(void *unused, struct vb_qp *ended)
 {
     (void)unused;
-    vb_qp_enter(qp, IBV_QPS_ERR, VB_GATE_OPEN);
+    vb_qp_enter(ended, IBV_QPS_ERR, VB_GATE_OPEN);
 }
 
 START_TEST(a_reset_holds_against_the_end_of_a_connection)
 {
     static const struct vb_connector ends = { .release = end_at_release };
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 
     to_init(qp);
@@ -601,44 +599,39 @@ START_TEST(a_reset_holds_against_the_end_of_a_connection)
     ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
     ck_assert_int_eq(qp->state, IBV_QPS_RESET);
     to_init(qp);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 /* Its number is none of a port. */
 START_TEST(a_qp_of_rdma_cm_is_not_connected_by_numbers)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr_ex init = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
-    struct ibv_qp_init_attr base = qp_attr(cq);
+    struct ibv_cq *queue = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr_ex wanted = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
+    struct ibv_qp_init_attr base = qp_attr(queue);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
                                 .path_mtu = IBV_MTU_1024,
                                 .dest_qp_num = 20000 << 8 | 7,
                                 .ah_attr = { .is_global = 1, .port_num = 1 } };
-    struct ibv_qp *qp;
+    struct ibv_qp *first;
 
-    memcpy(&init, &base, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
-    qp = vb_qp_create(context, &init, VB_QP_BY_ADDRESS);
-    ck_assert_ptr_nonnull(qp);
+    memcpy(&wanted, &base, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+    first = vb_qp_create(context, &wanted, VB_QP_BY_ADDRESS);
+    ck_assert_ptr_nonnull(first);
     ck_assert_int_eq(ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), 0);
-    to_init(qp);
-    ck_assert_int_eq(ibv_modify_qp(qp, &attr,
+    to_init(first);
+    ck_assert_int_eq(ibv_modify_qp(first, &attr,
                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
                                        IBV_QP_MIN_RNR_TIMER),
                      EINVAL);
-    ck_assert_int_eq(qp->state, IBV_QPS_INIT);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    ck_assert_int_eq(first->state, IBV_QPS_INIT);
+    ck_assert_int_eq(ibv_destroy_qp(first), 0);
+    ck_assert_int_eq(ibv_destroy_cq(queue), 0);
 }
 END_TEST
 
 START_TEST(an_empty_gid_connects_no_qp)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_gid_entry entries[64];
     const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -654,48 +647,34 @@ START_TEST(an_empty_gid_connects_no_qp)
     ck_assert_int_eq(qp->state, IBV_QPS_INIT);
     attr.ah_attr.grh.sgid_index = 0;
     ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 /* Its QPs have listeners, which stay. */
 START_TEST(a_context_that_was_closed_too_early_goes_on)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init), *second;
+    struct ibv_qp *second;
 
     ck_assert_int_eq(ibv_close_device(context), 0);
     to_init(qp);
     second = ibv_create_qp(pd, &init);
     ck_assert_ptr_nonnull(second);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
     ck_assert_int_eq(ibv_destroy_qp(second), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 START_TEST(a_post_before_a_connection_is_refused)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
 
     ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), EINVAL);
     ck_assert_ptr_eq(bad, &wr);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
 /* In ERR receives and requests complete flushed, also on a QP that was never connected. */
 START_TEST(an_error_state_flushes)
 {
-    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq);
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
     struct ibv_recv_wr receive = { .wr_id = 7 }, *bad_receive;
     struct ibv_send_wr request = { .wr_id = 8, .opcode = IBV_WR_SEND }, *bad_request;
@@ -711,8 +690,6 @@ START_TEST(an_error_state_flushes)
     wc = pair_completion(cq);
     ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
     ck_assert_uint_eq(wc.wr_id, 8);
-    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
 END_TEST
 
@@ -723,13 +700,13 @@ START_TEST(what_is_not_built_is_refused)
     struct ibv_xrcd_init_attr xrcd = { 0 };
     struct ibv_modify_cq_attr moderate = { 0 };
     struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG };
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_cq *queue = ibv_create_cq(context, 4, NULL, NULL, 0);
 
     refused(ibv_open_xrcd(context, &xrcd), EOPNOTSUPP);
     refused(ibv_alloc_null_mr(pd), EOPNOTSUPP);
     refused(ibv_create_cq_ex(context, &cq_attr), EOPNOTSUPP);
-    ck_assert_int_eq(ibv_modify_cq(cq, &moderate), EOPNOTSUPP);
-    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    ck_assert_int_eq(ibv_modify_cq(queue, &moderate), EOPNOTSUPP);
+    ck_assert_int_eq(ibv_destroy_cq(queue), 0);
 }
 END_TEST
 
@@ -820,6 +797,7 @@ int main(void)
 {
     Suite *suite = suite_create("libibverbs: objects");
     TCase *tc = tc_case(suite, "objects", set_up, tear_down);
+    TCase *pairs = tc_case(suite, "queue pairs", set_up_qp, tear_down_qp);
     TCase *alone = tc_case(suite, "without a context", NULL, NULL);
 
     tc_add_tests(
@@ -832,12 +810,14 @@ int main(void)
         optional_rights_are_taken, a_region_is_changed_or_left_as_it_was,
         a_cq_is_as_deep_as_asked_and_grows, an_srq_is_changed_and_queried,
         a_qp_gives_what_it_was_asked_for, a_qp_beyond_the_device_is_refused,
-        a_state_is_reached_by_its_transitions_only, an_attribute_out_of_place_is_refused,
-        a_receive_in_reset_is_kept_until_the_next_reset, what_is_no_state_is_refused,
-        a_reset_holds_against_the_end_of_a_connection, a_qp_of_rdma_cm_is_not_connected_by_numbers,
-        a_context_that_was_closed_too_early_goes_on, an_empty_gid_connects_no_qp,
-        a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
+        a_qp_of_rdma_cm_is_not_connected_by_numbers, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
+    tc_add_tests(pairs, a_state_is_reached_by_its_transitions_only,
+                 an_attribute_out_of_place_is_refused,
+                 a_receive_in_reset_is_kept_until_the_next_reset, what_is_no_state_is_refused,
+                 a_reset_holds_against_the_end_of_a_connection, an_empty_gid_connects_no_qp,
+                 a_context_that_was_closed_too_early_goes_on, a_post_before_a_connection_is_refused,
+                 an_error_state_flushes);
     tc_add_tests(alone, a_device_keeps_its_number, each_status_has_an_error_number,
                  a_device_has_a_completion_vector_for_each_lane);
     return tc_main(suite);
