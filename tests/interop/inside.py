@@ -12,6 +12,8 @@ import machine
 
 TOOLS = ("itinfo", "itping", "itcp")
 PAIR_SECONDS = round(150 * machine.SCALE)  # of a program that needs a second or two there
+# The question what devices a provider has takes a tenth of a second on a quiet host; a limit of 5 s is passed on a busy one.
+ASKING = "[ital]\nask_timeout = %d\n" % (1000 * PAIR_SECONDS)
 # One pair of programs: the server's output is shown after the client's; the status is the first that is not 0.
 SHELL = """
 export LD_LIBRARY_PATH=/ital/lib ITAL_PROVIDER_PATH=/ital/lib/ital ITAL_CONF=/ital/conf PATH=/ital/bin:$PATH TC_SHORT=1
@@ -120,7 +122,7 @@ def stage(builddir, root, others=()):
             target = "%s/ital/%s/%s" % (root, folder, os.path.basename(path))
             shutil.copy(os.path.realpath(path), target)
             subprocess.run(["strip", "--strip-debug", target], check=False, stderr=subprocess.DEVNULL)
-    for name, text in (("shell", SHELL), ("conf", "")):
+    for name, text in (("shell", SHELL), ("conf", ASKING)):
         with open("%s/ital/%s" % (root, name), "w") as file:
             file.write(text)
     return None
