@@ -142,8 +142,52 @@ COUNTER(INTERFACE, "traffic", "wakeups_sent", "wake-ups sent", true,
         "wakeups_sent", "Local wire: times that a sleeping peer was woken.")
 COUNTER(INTERFACE, "traffic", "wakeups_received", "wake-ups received", true,
         "wakeups_received", "Local wire: times that the peer has woken this side.")
+COUNTER(INTERFACE, "traffic", "packets_sent", "packets sent", true,
+        "packets_sent", "RoCE: packets sent, also those sent again.")
+COUNTER(INTERFACE, "traffic", "packets_retransmitted", "packets retransmitted", true,
+        "packets_retransmitted", "RoCE: packets that were sent again.")
+COUNTER(INTERFACE, "traffic", "probes", "probes", true,
+        "probes", "RoCE: oldest packets that were sent again to ask what has arrived.")
+COUNTER(INTERFACE, "traffic", "time_outs", "time-outs", true,
+        "time_outs", "RoCE: times that no answer came within the time-out of the attributes.")
+COUNTER(INTERFACE, "traffic", "naks_received", "NAKs received", true,
+        "naks_received", "RoCE: refusals received: out of sequence, or the end.")
+COUNTER(INTERFACE, "traffic", "rnr_naks_received", "RNR NAKs received", true,
+        "rnr_naks_received", "RoCE: answers that the peer had no receive posted.")
+COUNTER(INTERFACE, "traffic", "packets_received", "packets received", true,
+        "packets_received", "RoCE: packets received of the peer.")
+COUNTER(INTERFACE, "traffic", "naks_sent", "NAKs sent", true,
+        "naks_sent", "RoCE: refusals sent: out of sequence, or the end.")
+COUNTER(INTERFACE, "traffic", "rnr_naks_sent", "RNR NAKs sent", true,
+        "rnr_naks_sent", "RoCE: answers sent that no receive was posted.")
+COUNTER(INTERFACE, "traffic", "duplicate_packets", "duplicate packets", true,
+        "duplicate_packets", "RoCE: requests that had come before.")
+COUNTER(INTERFACE, "traffic", "packets_out_of_order", "packets out of order", true,
+        "packets_out_of_order", "RoCE: requests that came before others that are missing.")
+COUNTER(INTERFACE, "traffic", "read_octets_repeated", "octets of Reads repeated", true,
+        "read_octets_repeated", "RoCE: octets of RDMA Reads that were answered again.")
+COUNTER(INTERFACE, "traffic", "stray_answers", "stray answers", true,
+        "stray_answers", "RoCE: answers to nothing that is outstanding.")
+COUNTER(INTERFACE, "traffic", "cnps_received", "CNPs received", true,
+        "cnps_received", "RoCE: notifications that the peer, or a switch, wants less.")
+COUNTER(INTERFACE, "traffic", "cnps_sent", "CNPs sent", true,
+        "cnps_sent", "RoCE: notifications sent: a switch has marked packets, or the buffer fills.")
 COUNTER(INTERFACE, "counters", "stuck_ends", "connections ended behind waiting sends", true,
         "stuck_ends", "Connections that ended because answers were behind Sends without a receive.")
+COUNTER(INTERFACE, "counters", "wrong_icrcs", "packets with a wrong ICRC", true,
+        "wrong_icrcs", "RoCE: packets dropped, as their ICRC was wrong.")
+COUNTER(INTERFACE, "counters", "strange_ids", "packets with a strange identification", true,
+        "strange_ids", "RoCE: packets dropped, as their identification is far from the last.")
+COUNTER(INTERFACE, "counters", "kernel_drops", "packets that the kernel dropped", true,
+        "kernel_drops", "RoCE: packets for which the buffer of a socket had no room.")
+COUNTER(INTERFACE, "counters", "malformed_packets", "packets that are malformed", true,
+        "malformed_packets", "RoCE: packets dropped, as they are none of RoCE.")
+COUNTER(INTERFACE, "counters", "unknown_qpns", "packets to unknown queue pairs", true,
+        "unknown_qpns", "RoCE: packets dropped, as no queue pair has their number.")
+COUNTER(INTERFACE, "counters", "strangers", "packets of strangers", true,
+        "strangers", "RoCE: packets dropped, as they came of another address than the peer's.")
+COUNTER(INTERFACE, "counters", "unsent_packets", "packets that the kernel did not send", true,
+        "unsent_packets", "RoCE: packets that the kernel refused to send.")
 COUNTER(INTERFACE, "counters", "connections", "connections", false,
         "connections", "Connections of the provider.")
 COUNTER(INTERFACE, "counters", "connections_closing", "connections closing", false,
@@ -207,6 +251,36 @@ COUNTER(ENDPOINT, "counters", "wakeups_sent", "wake-ups sent", true,
         "wakeups_sent", "Local wire: times that a sleeping peer was woken.")
 COUNTER(ENDPOINT, "counters", "wakeups_received", "wake-ups received", true,
         "wakeups_received", "Local wire: times that the peer has woken this side.")
+COUNTER(ENDPOINT, "counters", "packets_sent", "packets sent", true,
+        "packets_sent", "RoCE: packets sent, also those sent again.")
+COUNTER(ENDPOINT, "counters", "packets_retransmitted", "packets retransmitted", true,
+        "packets_retransmitted", "RoCE: packets that were sent again.")
+COUNTER(ENDPOINT, "counters", "probes", "probes", true,
+        "probes", "RoCE: oldest packets that were sent again to ask what has arrived.")
+COUNTER(ENDPOINT, "counters", "time_outs", "time-outs", true,
+        "time_outs", "RoCE: times that no answer came within the time-out of the attributes.")
+COUNTER(ENDPOINT, "counters", "naks_received", "NAKs received", true,
+        "naks_received", "RoCE: refusals received: out of sequence, or the end.")
+COUNTER(ENDPOINT, "counters", "rnr_naks_received", "RNR NAKs received", true,
+        "rnr_naks_received", "RoCE: answers that the peer had no receive posted.")
+COUNTER(ENDPOINT, "counters", "packets_received", "packets received", true,
+        "packets_received", "RoCE: packets received of the peer.")
+COUNTER(ENDPOINT, "counters", "naks_sent", "NAKs sent", true,
+        "naks_sent", "RoCE: refusals sent: out of sequence, or the end.")
+COUNTER(ENDPOINT, "counters", "rnr_naks_sent", "RNR NAKs sent", true,
+        "rnr_naks_sent", "RoCE: answers sent that no receive was posted.")
+COUNTER(ENDPOINT, "counters", "duplicate_packets", "duplicate packets", true,
+        "duplicate_packets", "RoCE: requests that had come before.")
+COUNTER(ENDPOINT, "counters", "packets_out_of_order", "packets out of order", true,
+        "packets_out_of_order", "RoCE: requests that came before others that are missing.")
+COUNTER(ENDPOINT, "counters", "read_octets_repeated", "octets of Reads repeated", true,
+        "read_octets_repeated", "RoCE: octets of RDMA Reads that were answered again.")
+COUNTER(ENDPOINT, "counters", "stray_answers", "stray answers", true,
+        "stray_answers", "RoCE: answers to nothing that is outstanding.")
+COUNTER(ENDPOINT, "counters", "cnps_received", "CNPs received", true,
+        "cnps_received", "RoCE: notifications that the peer, or a switch, wants less.")
+COUNTER(ENDPOINT, "counters", "cnps_sent", "CNPs sent", true,
+        "cnps_sent", "RoCE: notifications sent: a switch has marked packets, or the buffer fills.")
 COUNTER(LANE, "", "queue_pairs", NULL, false, "queue_pairs", "Queue pairs that it carries.")
 COUNTER(LANE, "", "descriptors", NULL, false,
         "descriptors", "Sockets and other descriptors that it watches.")

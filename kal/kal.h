@@ -30,7 +30,7 @@ struct kal_connection;
 struct kal_listener;
 
 /* What itstat sees of a QP. */
-#define KAL_SEEN_COUNTERS 24u
+#define KAL_SEEN_COUNTERS 40u
 struct kal_qp_seen {
     const void *qp; /* struct ri_qp, only to be compared: it may be gone */
     bool known;     /* false: the provider did not answer, and info is zero */

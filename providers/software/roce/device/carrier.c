@@ -96,6 +96,23 @@ static uint32_t carrier_send(struct rc_qp *rc, const struct rc_batch *batch)
     return batch->count - left;
 }
 
+void roce_send_cnp(struct roce_qp *qp)
+{
+    const struct bth_packet packet = {
+        .opcode = BTH_CNP, .becn = true, .p_key = BTH_P_KEY, .dest_qpn = qp->rc.attr.dest_qpn
+    };
+    struct roce_sender *sender = take_sender(qp);
+    uint8_t header[BTH_HEADERS_MAX];
+    struct net_stop stop;
+
+    lane_assert_run(qp->rc.core.lane);
+    net_tx_add(sender->tx, &qp->path, header, bth_put(header, &packet), NULL, 0, 0);
+    if (net_tx_flush(sender->tx, &stop))
+        count_up(&qp->rc.counters.cnps_sent, 1);
+    net_tx_clear(sender->tx);
+    spinlock_unlock(&sender->lock);
+}
+
 /* --- room --- */
 
 /* Some of the QPs behind `*after` that wait, each counted as in an upcall. */

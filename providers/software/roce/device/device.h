@@ -48,7 +48,8 @@ struct roce_port {
     struct roce_sender senders[SENDERS];
     /* The socket was reported readable, or writable again. Any thread sets them; a pass clears. */
     atomic_bool readable, writable;
-    uint32_t silent; /* passes that found nothing; of the pass */
+    uint32_t silent;    /* passes that found nothing; of the pass */
+    uint64_t overflows; /* of the socket's buffer, when it was looked at last; of the pass */
 };
 
 /* Written by the pass. */
@@ -94,8 +95,10 @@ struct roce_qp {
     struct ri_timer timers[RC_SIDES];
     /* The socket had no room for a packet of this QP. */
     atomic_bool waits;
-    bool told;    /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
-    bool touched; /* by the run of the pass: rc_flush() follows */
+    bool told;         /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
+    bool touched;      /* by the run of the pass: rc_flush() follows */
+    bool crowded;      /* its peer is to send less: a CNP follows; of the pass */
+    uint64_t next_cnp; /* not before; of the pass */
     atomic_bool warned;
     /* Inside tx. The question whether anybody is at the peer's UDP port (net_reach_open), if it was
      * asked; the silence of this connection was told. */
@@ -105,6 +108,8 @@ struct roce_qp {
 };
 
 #define TOUCHED_MAX 64u
+/* Datagrams that one system call takes. */
+#define ROCE_DATAGRAMS 32u
 
 struct roce_lane {
     struct lane core;
@@ -173,6 +178,8 @@ void roce_close_ports(struct roce_rnic *device);
 /* --- carrier.c --- */
 
 extern const struct rc_carrier roce_carrier;
+/* A CNP to the QP's peer (P-031). In a pass. */
+void roce_send_cnp(struct roce_qp *qp);
 /* The socket has room again: those that wait go on. In a pass. */
 void roce_resume(struct lane *lane, struct roce_port *port);
 /* Packets for the QP are given to it, or not any more. Inside tx. */

@@ -7,16 +7,37 @@
 
 /* A socket in which so many passes found nothing is read when epoll reports it. */
 #define SILENT_PASSES 64u
-/* Datagrams of one system call. */
+/* Packets that a QP gets in one call. */
 #define TOGETHER 32u
+/* The lower bits of a traffic class (RFC 3168). */
+#define ECN_MASK      3u
+#define ECN_CONGESTED 3u
+
+/* Between two CNPs of a QP. */
+#define CNP_INTERVAL (50 * CLOCK_NS_PER_US)
 
 /* --- QPs of a run --- */
+
+static void ask_for_less(struct roce_qp *qp)
+{
+    uint64_t now = clock_now();
+
+    qp->crowded = false;
+    if (now < qp->next_cnp)
+        return;
+    qp->next_cnp = now + CNP_INTERVAL;
+    roce_send_cnp(qp);
+}
 
 static void flush_touched(struct roce_lane *lane)
 {
     for (uint32_t i = 0; i < lane->touched_count; i++) {
-        lane->touched[i]->touched = false;
-        rc_flush(&lane->touched[i]->rc);
+        struct roce_qp *qp = lane->touched[i];
+
+        qp->touched = false;
+        if (unlikely(qp->crowded))
+            ask_for_less(qp);
+        rc_flush(&qp->rc);
     }
     lane->touched_count = 0;
 }
@@ -101,6 +122,8 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
     }
     run->qp = qp;
     run->packets[run->count++] = parsed;
+    if (unlikely((packet->traffic_class & ECN_MASK) == ECN_CONGESTED))
+        qp->crowded = true;
 }
 
 static void drop_errors(struct roce_port *port)
@@ -109,6 +132,29 @@ static void drop_errors(struct roce_port *port)
 
     for (int i = 0; i < 16 && net_next_error(port->net, &error); i++)
         ;
+}
+
+/* --- congestion --- */
+
+/* More comes than is taken: the buffer is half full behind what was just read, or it has been full.
+ * Asked where all that one call reads was there, as it is a system call. */
+static bool is_crowded(struct roce_port *port)
+{
+    struct net_port_attr attr;
+    struct net_counters counters;
+    bool overflowed;
+
+    net_port_query(port->net, &attr);
+    net_port_count(port->net, &counters);
+    overflowed = counters.overflow != port->overflows;
+    port->overflows = counters.overflow;
+    return overflowed || net_port_backlog(port->net) > attr.receive_octets / 2;
+}
+
+static void ask_all_for_less(struct roce_lane *lane, const struct roce_port *port)
+{
+    for (uint32_t i = 0; i < lane->touched_count; i++)
+        lane->touched[i]->crowded |= lane->touched[i]->port == port;
 }
 
 /* --- a pass --- */
@@ -124,14 +170,15 @@ static uint32_t serve_port(struct roce_lane *lane, struct roce_port *port)
 {
     struct net_packet packet;
     struct run run;
-    uint32_t taken = 0;
+    uint32_t taken = 0, datagrams;
 
     if (atomic_load_explicit(&port->readable, memory_order_relaxed))
         atomic_store(&port->readable, false);
     if (unlikely(atomic_load_explicit(&port->writable, memory_order_relaxed)) &&
         atomic_exchange(&port->writable, false))
         roce_resume(&lane->core, port);
-    if (!net_receive(port->net, NET_DATA, lane->rx)) {
+    datagrams = net_receive(port->net, NET_DATA, lane->rx);
+    if (!datagrams) {
         port->silent += port->silent < SILENT_PASSES;
         if (unlikely(net_port_has_errors(port->net)))
             drop_errors(port);
@@ -142,6 +189,8 @@ static uint32_t serve_port(struct roce_lane *lane, struct roce_port *port)
     for (; net_next(lane->rx, &packet); taken++)
         take(lane, port, &packet, &run);
     hand_over(lane, &run);
+    if (unlikely(datagrams == ROCE_DATAGRAMS) && is_crowded(port))
+        ask_all_for_less(lane, port);
     return taken;
 }
 

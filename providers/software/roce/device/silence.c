@@ -54,7 +54,7 @@ static void tell_silence(struct roce_qp *qp)
     qp->silence_told = true;
     net_port_query(qp->port->net, &port);
     net_port_count(qp->port->net, &net);
-    ri_log(device->core.host, qp->rc.req.srtt ? RI_LOG_INFO : RI_LOG_WARNING,
+    ri_log(device->core.host, qp->rc.req.answered ? RI_LOG_INFO : RI_LOG_WARNING,
            "QP %u: %s has not answered for %.3g ms: %llu packets sent, %llu received; at this "
            "address %llu with a wrong ICRC, %llu to unknown queue pairs. Does UDP port %u pass "
            "both ways (firewall, NAT)? ital-run --as roce goes over TCP",

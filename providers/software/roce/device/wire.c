@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#define DATAGRAMS 32u
-
 static void lane_close(struct lane *base)
 {
     struct roce_lane *lane = roce_lane(base);
@@ -22,7 +20,7 @@ static enum ri_status lane_open(struct lane *base)
 {
     struct roce_lane *lane = roce_lane(base);
 
-    lane->rx = net_rx_new(DATAGRAMS, true);
+    lane->rx = net_rx_new(ROCE_DATAGRAMS, true);
     lane->copies = malloc((size_t)RC_BATCH * BTH_MTU_MAX);
     if (lane->rx && lane->copies)
         return RI_OK;

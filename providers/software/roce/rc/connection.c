@@ -375,6 +375,7 @@ bool rc_counter(const struct qp *base, uint32_t number, const char **name, uint6
         { "octets of Reads repeated", &counters->replayed_octets },
         { "stray answers", &counters->ghosts },
         { "CNPs received", &counters->cnps },
+        { "CNPs sent", &counters->cnps_sent },
     };
 
     if (number >= sizeof(rows) / sizeof(rows[0]))

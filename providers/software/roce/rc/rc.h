@@ -103,7 +103,8 @@ struct rc_requester {
     uint64_t probe_at;   /* 0: nothing is outstanding */
     uint64_t armed;      /* what the carrier's timer is set to; 0: nothing */
     uint8_t probe_shift;
-    bool probed; /* of una */
+    bool probed;   /* of una */
+    bool answered; /* something was acknowledged: the peer was there */
     /* One packet is timed. */
     bool timed;
     uint32_t timed_psn;
@@ -154,7 +155,7 @@ struct rc_responder {
 struct rc_counters {
     atomic_ullong packets_sent, retransmitted, probes, timeouts, naks_received, rnr_received;
     atomic_ullong packets_received, naks_sent, rnr_sent, duplicates, out_of_order, replayed_octets;
-    atomic_ullong ghosts, cnps;
+    atomic_ullong ghosts, cnps, cnps_sent;
 };
 
 struct rc_qp {

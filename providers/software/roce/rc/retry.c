@@ -116,6 +116,7 @@ void rc_progress(struct rc_qp *qp, uint32_t packets, bool by_probe)
 {
     struct rc_requester *req = &qp->req;
 
+    req->answered = true;
     req->retries = req->rnr_retries = 0; /* */
     req->rnr_until = 0;
     req->probe_shift = 0;
@@ -196,7 +197,7 @@ static void time_out(struct rc_qp *qp, uint64_t now)
 
     rc_count(&qp->counters.timeouts, 1);
     why = qp->attr.carrier->silent(qp);
-    if (why && req->srtt) {
+    if (why && req->answered) {
         rc_unreachable(qp, why);
         return;
     }
