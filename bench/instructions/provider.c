@@ -166,7 +166,7 @@ static void open_all(void)
                                  .addr = memory,
                                  .length = sizeof(memory),
                                  .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE |
-                                           RI_ACCESS_REMOTE_READ };
+                                           RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE };
     struct ri_qp_attr attr = { .size = sizeof(attr),
                                .type = RI_QP_RC,
                                .max_send_wr = 64,
@@ -176,7 +176,7 @@ static void open_all(void)
                                .max_read_sge = 1,
                                .ird = 4,
                                .ord = 4,
-                               .flags = RI_QP_READ_ENABLE };
+                               .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE };
     struct ri_llp_handover handover = {
         .size = sizeof(handover), .fd = -1, .initiator = true, .crc = true, .ird = 4, .ord = 4
     };
@@ -311,6 +311,51 @@ static void answer_rounds(uint32_t rounds)
     }
 }
 
+/* ---- Writes ---- */
+
+static void prepare_writes(void)
+{
+    next_fpdu = 0;
+    for (uint32_t i = 0; i < READS; i++) {
+        uint8_t *at = fpdus[i];
+
+        ddp_put_tagged(at + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_WRITE), keys.rkey,
+                       (uintptr_t)memory);
+        memset(at + MPA_HDR_LEN + DDP_TAGGED_LEN, (int)i, OCTETS);
+        seal(at, DDP_TAGGED_LEN + OCTETS);
+    }
+}
+
+static void write_rounds(uint32_t rounds)
+{
+    struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
+    struct ri_send_wr *bad,
+        wr = { .sg_list = &sge, .num_sge = 1, .opcode = RI_WR_RDMA_WRITE, .flags = RI_WR_SIGNALED };
+    struct ri_wc wc = { 0 };
+
+    for (uint32_t i = 0; i < rounds; i++) {
+        user.post_send(qp, &wr, &bad);
+        check(&wc, user.poll(send_cq, 1, &wc));
+    }
+}
+
+/* The pass that places a peer's Write. */
+static void place_rounds(uint32_t rounds)
+{
+    uint64_t deadline;
+
+    for (uint32_t i = 0; i < rounds; i++) {
+        uint8_t octet = (uint8_t)next_fpdu;
+
+        arrived = true;
+        user.progress(lane, recv_cq, 256, &deadline);
+        if (*(volatile uint8_t *)memory != octet) {
+            fprintf(stderr, "a Write was not placed\n");
+            exit(1);
+        }
+    }
+}
+
 static void post_receives(void)
 {
     struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
@@ -339,6 +384,15 @@ static void other_ways(void)
     CALLGRIND_ZERO_STATS;
     answer_rounds(ROUNDS);
     CALLGRIND_DUMP_STATS_AT("softrdma_answer_64:1000");
+    write_rounds(WARM_UP);
+    CALLGRIND_ZERO_STATS;
+    write_rounds(ROUNDS);
+    CALLGRIND_DUMP_STATS_AT("softrdma_write_64:1000");
+    prepare_writes();
+    place_rounds(WARM_UP);
+    CALLGRIND_ZERO_STATS;
+    place_rounds(ROUNDS);
+    CALLGRIND_DUMP_STATS_AT("softrdma_place_64:1000");
 }
 
 int main(void)
