@@ -8,7 +8,6 @@
 #include "base/cpus.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 static const char *root;

@@ -7,13 +7,9 @@
 
 #include "base/entropy.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static bool none;
 static size_t at_most; /* octets of a call; 0: all */

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Helpers for test programs: runner, deadlines, waiting, random numbers, temporary folders. */
+/* Helpers for test programs: runner, deadlines, waiting, random numbers, temporary folders. What
+ * nearly each test needs of libc comes with it, and is not included again. */
 #ifndef ITAL_TESTS_TC_H
 #define ITAL_TESTS_TC_H
 
 #include <check.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 /*
  * Check writes the place of each assertion that held into a file and reads it again, for the report

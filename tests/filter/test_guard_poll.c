@@ -5,9 +5,6 @@
 
 #include "tc.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 /* ---- the provider below ---- */

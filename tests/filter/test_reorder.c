@@ -5,10 +5,6 @@
 
 #include "tc.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 static char path[] = "/tmp/ital-reorder.XXXXXX";
 
 /* Opens the device with the script. One QP is connected; its two queues have one CQ. */

@@ -4,9 +4,6 @@
 
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static bool read_text(const char *text, size_t length, struct fault_script *script, char why[400])
 {
     FILE *file = fmemopen((void *)(uintptr_t)text, length, "r");

@@ -4,8 +4,6 @@
 #include "formats/kald_message.h"
 #include "tc.h"
 
-#include <string.h>
-
 static struct kald_message message, again;
 static uint8_t octets[KALD_MESSAGE_MAX];
 

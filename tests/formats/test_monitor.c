@@ -2,15 +2,10 @@
 /* The folder where processes show their state, its sockets, and the documents that they send. */
 #include "tc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "formats/monitor.h"

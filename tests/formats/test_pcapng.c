@@ -5,8 +5,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "formats/pcapng.h"
 

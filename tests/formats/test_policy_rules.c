@@ -5,10 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static bool user_of(const char *name, uint32_t *id)
 {

@@ -3,12 +3,9 @@
 #include "convert.h"
 #include "opened.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 struct sockets s;
 

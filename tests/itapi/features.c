@@ -6,9 +6,6 @@
  */
 #include "fixture.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct {
     const char *name;
     unsigned features;

@@ -2,12 +2,10 @@
 /* A second process; see process.h. */
 #include "process.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct peer peer_start(const char *name, void (*play)(const char *name, int fd))
 {

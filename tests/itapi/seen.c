@@ -3,14 +3,9 @@
 #define FX_UNSEEN
 #include "fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define LINE  128 /* octets, with the end of line */
 #define LINES 4096

@@ -2,11 +2,8 @@
 /* Sockets that are to become RDMA connections; see sockets.h. */
 #include "sockets.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 void sockets_new(struct sockets *s, int family)
 {

@@ -6,8 +6,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
-#include <unistd.h>
 
 static it_evd_handle_t make(it_ia_handle_t ia, it_event_type_t stream, unsigned int flags,
                             it_evd_handle_t aevd)

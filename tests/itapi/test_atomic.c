@@ -3,7 +3,6 @@
 #include "opened.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #define FETCH_ADD IT_DTO_FETCH_ADD_CMPL_EVENT
 #define CMP_SWAP  IT_DTO_CMP_SWAP_CMPL_EVENT

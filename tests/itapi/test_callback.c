@@ -5,9 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct probe {
     struct node *node;

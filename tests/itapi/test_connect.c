@@ -6,11 +6,8 @@
 #include "sockets.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static const it_net_addr_type_t families[] = { IT_IPV4, IT_IPV6 };
 #define add_each_family(tc, test) tcase_add_loop_test(tc, test, 0, 2 * (int)fx_interfaces())

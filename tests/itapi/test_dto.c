@@ -3,9 +3,6 @@
 #include "dto.h"
 #include "opened.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* --- completions --- */
 
 START_TEST(suppressed_completions)

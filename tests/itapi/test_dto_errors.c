@@ -4,12 +4,7 @@
 #include "dto.h"
 #include "opened.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* --- what is found at post --- */
 

@@ -3,9 +3,6 @@
 #include "dto.h"
 #include "opened.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static size_t sizes[] = { 0,    1,    3,    7,     64,    127,      128,
                           1400, 1460, 4096, 65535, 65536, 1u << 20, 4u << 20 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))

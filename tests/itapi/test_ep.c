@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 START_TEST(attributes_are_given_or_more)
 {

@@ -3,8 +3,6 @@
  * change. */
 #include "opened.h"
 
-#include <string.h>
-
 #define READ  IT_DTO_RDMA_READ_CMPL_EVENT
 #define WRITE IT_DTO_RDMA_WRITE_CMPL_EVENT
 

@@ -5,10 +5,8 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static char memory[4096];
 

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 
 static it_status_t create(const struct node *own, unsigned int stream, unsigned int flags,
                           size_t size, size_t threshold, it_evd_handle_t aevd, it_evd_handle_t *evd,

@@ -6,11 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* A child that waits for a lock without an owner ends by SIGALRM, before its test does. */
 #define CHILD_MS 18000u

@@ -6,10 +6,7 @@
  */
 #include "fixture.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Valid arguments for all but the handle under test. */
 static struct {

@@ -3,8 +3,6 @@
 #include "opened.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <string.h>
 
 /* --- the list --- */
 

@@ -3,9 +3,7 @@
  * that accesses them; I/O buffer lists and I/O addresses. */
 #include "dto.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LINK  IT_LMR_LINK_CMPL_EVENT
 #define PAGES 4u

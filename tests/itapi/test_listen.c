@@ -5,9 +5,7 @@
 #include "sockets.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* --- wrong arguments --- */
 

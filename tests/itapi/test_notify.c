@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #define RECEIVES 32u
 #define SIZE     64u

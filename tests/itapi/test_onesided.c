@@ -4,7 +4,6 @@
 #include "opened.h"
 
 #include <poll.h>
-#include <string.h>
 
 #define ROUNDS 20u
 #define CHUNK  (256u << 10)

@@ -2,10 +2,7 @@
 /* Protection zones and memory regions. */
 #include "opened.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static it_status_t make(const struct node *own, void *addr, it_length_t length,
                         unsigned int privileges, unsigned int flags, it_lmr_handle_t *lmr)

@@ -4,8 +4,6 @@
 #include "dto.h"
 #include "opened.h"
 
-#include <string.h>
-
 #define LINK IT_RMR_LINK_CMPL_EVENT
 #define SIZE 4096u
 

@@ -9,14 +9,10 @@
 #include "opened.h"
 #include "shortage.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static struct buffer outbox;
 

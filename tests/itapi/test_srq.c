@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #define SEND  IT_DTO_SEND_CMPL_EVENT
 #define RECV  IT_DTO_RC_RECV_CMPL_EVENT

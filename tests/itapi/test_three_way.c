@@ -5,8 +5,6 @@
  */
 #include "opened.h"
 
-#include <string.h>
-
 /* The active side's attempt, up to the request at b. */
 static it_event_t ask(struct pair *ends, const char *data)
 {

@@ -4,7 +4,6 @@
 #include "ud.h"
 
 #include <endian.h>
-#include <string.h>
 
 #define SEND IT_DTO_SEND_CMPL_EVENT
 #define RECV IT_DTO_UD_RECV_CMPL_EVENT

@@ -4,7 +4,6 @@
 #include "ud.h"
 
 #include <endian.h>
-#include <string.h>
 
 #define SERVICE 0x01110000u /* RDMA IP CM service: UDP port */
 

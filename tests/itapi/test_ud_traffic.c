@@ -4,8 +4,6 @@
 #include "ud.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 #define SEND  IT_DTO_SEND_CMPL_EVENT
 #define RECV  IT_DTO_UD_RECV_CMPL_EVENT

@@ -5,7 +5,6 @@
 #include "opened.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #define LINK IT_RMR_LINK_CMPL_EVENT
 #define SINK ((it_dto_flags_t)(BOTH | IT_UNLINK_LOCAL_SINK))

@@ -2,15 +2,11 @@
 /* it_evd_wait: time-outs, signals, several waiters, the end of the adapter. */
 #include "opened.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MS 1000u
 

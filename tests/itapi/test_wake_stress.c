@@ -8,13 +8,10 @@
  */
 #include "opened.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #define WATCHDOG 10000u /* ms; a correct wait takes microseconds */
 

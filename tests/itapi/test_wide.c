@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #define READ    IT_DTO_RDMA_READ_CMPL_EVENT
 #define WRITE   IT_DTO_RDMA_WRITE_CMPL_EVENT

@@ -3,8 +3,6 @@
 #define ITAPI_WIDE_COOKIE
 #include "ud.h"
 
-#include <string.h>
-
 static it_dto_cookie_t wide(uint64_t number)
 {
     it_dto_cookie_t cookie = { number, ~number, number * 3 };

@@ -2,8 +2,6 @@
 /* What the programs for datagrams share; see ud.h. */
 #include "ud.h"
 
-#include <string.h>
-
 #define RECV IT_DTO_UD_RECV_CMPL_EVENT
 
 struct node a, b;

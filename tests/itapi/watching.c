@@ -4,15 +4,11 @@
 
 #include "tc.h"
 
-#include <errno.h>
 #include <linux/io_uring.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define ENTRIES 8u
 

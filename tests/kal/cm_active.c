@@ -2,9 +2,6 @@
 /* What the tests of the active side share: see cm_active.h. */
 #include "cm_active.h"
 
-#include <string.h>
-#include <unistd.h>
-
 int server = -1, peer = -1;
 struct sockaddr_storage at;
 struct fake_connection *c;

@@ -4,11 +4,7 @@
 
 #include "formats/policy.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <utlist.h>
 
 struct fake fake;

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 
 #include <poll.h>
-#include <string.h>
 
 void fake_pump(int fd, short events, uint64_t deadline)
 {

@@ -6,12 +6,9 @@
 #include "rnicpi_host.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utlist.h>
 
 static unsigned events_so_far(void)

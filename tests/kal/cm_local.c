@@ -2,12 +2,9 @@
 /* What the tests of option local share: see cm_local.h. */
 #include "cm_local.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 struct sockaddr_storage at;
 struct kal_listener *listener;

@@ -2,9 +2,6 @@
 /* What the tests of the passive side share: see cm_passive.h. */
 #include "cm_passive.h"
 
-#include <string.h>
-#include <unistd.h>
-
 struct kal_listener *listener;
 struct sockaddr_storage at;
 int peer = -1;

@@ -6,13 +6,9 @@
 #include "base/be.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <net/if.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <utlist.h>
 
 int peer_connect(const struct sockaddr_storage *address)

@@ -3,12 +3,8 @@
 #include "far_host.h"
 #include "tc.h"
 
-#include <errno.h>
 #include <net/if.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum far_kind {
     FAR_HELLO,

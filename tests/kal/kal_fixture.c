@@ -5,12 +5,8 @@
 #include "kal/registry/load.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct fake_lane fixture_lane;
 

@@ -3,7 +3,6 @@
 #include "kald_client.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 struct kal_rnic *rnic;
 

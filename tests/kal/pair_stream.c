@@ -3,13 +3,10 @@
 #include "pair_stream.h"
 #include "tc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #define ENDS  1024
 #define QUEUE 8

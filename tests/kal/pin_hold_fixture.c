@@ -2,9 +2,7 @@
 /* See pin_hold_fixture.h. */
 #include "pin_hold_fixture.h"
 
-#include <errno.h>
 #include <liburing.h>
-#include <string.h>
 
 long calls_left = -1;
 atomic_int update_error, update_failures;

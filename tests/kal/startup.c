@@ -2,9 +2,6 @@
 /* What the tests of MPA start-up frames share: see startup.h. */
 #include "startup.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const struct vec_startup *startup(const char *id)
 {
     const struct vectors *v = tc_vectors();

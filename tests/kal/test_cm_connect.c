@@ -9,8 +9,6 @@
 #include <ifaddrs.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- closed instead of answered ---- */
 

@@ -8,8 +8,6 @@
 #include <linux/net_tstamp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 #ifndef TCP_ULP
 #define TCP_ULP 31

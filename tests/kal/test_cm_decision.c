@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 /* ---- accept ---- */
 

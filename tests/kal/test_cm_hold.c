@@ -4,9 +4,6 @@
 #include "cm_passive.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static unsigned room, refused;
 static char order[FAKE_REQUESTS + 1]; /* first octets of the accepted requests */

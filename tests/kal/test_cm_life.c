@@ -6,9 +6,6 @@
 #include "base/clock.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static void setup(void)
 {

@@ -6,10 +6,8 @@
 #include "base/clock.h"
 #include "kal/capture/capture.h"
 
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define NOBODY "the peer offers no local wire"
 

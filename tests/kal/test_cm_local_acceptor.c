@@ -4,13 +4,10 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct sockaddr_un name;
 static socklen_t name_length;

@@ -5,11 +5,9 @@
 #include "base/clock.h"
 
 #include <poll.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct sockaddr_un name;
 static socklen_t name_length;

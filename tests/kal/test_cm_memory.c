@@ -7,9 +7,6 @@
 #include "cm_passive.h"
 #include "tc_allocator.h"
 
-#include <string.h>
-#include <unistd.h>
-
 /* ---- accepting ---- */
 
 static bool has_ended(void)

@@ -7,7 +7,6 @@
 #include "base/be.h"
 
 #include <poll.h>
-#include <string.h>
 
 /* ---- Request ---- */
 

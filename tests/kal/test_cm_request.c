@@ -7,12 +7,9 @@
 #include "base/be.h"
 #include "base/clock.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* ---- Request ---- */
 

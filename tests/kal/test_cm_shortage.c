@@ -3,10 +3,7 @@
  * replaces libc's. */
 #include "cm_fake.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 static unsigned refusals; /* of the next calls */
 static int refusal;

@@ -4,8 +4,6 @@
 #include "cm_passive.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 #define ROOM 64
 

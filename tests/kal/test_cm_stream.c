@@ -4,9 +4,7 @@
 #include "cm_fake.h"
 #include "pair_stream.h"
 
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static struct kal_listener *listener;
 static struct sockaddr_storage at;

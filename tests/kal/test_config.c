@@ -2,11 +2,7 @@
 /* The configuration file: types, messages, environment, writing the file out. */
 #include "kal_fixture.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utlist.h>
 
 /* ---- values ---- */

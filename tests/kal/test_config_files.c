@@ -3,11 +3,7 @@
  * them. */
 #include "kal_fixture.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static void file(const char *name, const char *text)
 {

@@ -5,11 +5,7 @@
 
 #include <elf.h>
 #include <link.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static uint8_t *bytes;
 static size_t length;

@@ -3,9 +3,6 @@
 #include "kal_fixture.h"
 #include "kal/registry/load.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* The end of each section: a device that vp_test does not have, and one that it has. */

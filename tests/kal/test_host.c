@@ -7,12 +7,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct kal_rnic *rnic;
 static struct ri_pd *pds[64];

@@ -8,15 +8,12 @@
 #include <dirent.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void become_a_user(void)
 {

@@ -2,14 +2,10 @@
 /* kald on a kernel that cannot refuse descriptors: nothing that a client sends makes it wait. */
 #include "kald_fixture.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/compiler.h"
 

@@ -3,17 +3,14 @@
  * is written by hand here); and a program that closes the socket, or forks. */
 #include "kald_client.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static bool is_connected(void)
 {

@@ -6,12 +6,9 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* A child that holds 12 endpoints. *fd: a copy of its socket. */
 static pid_t start_client(int *fd)

@@ -7,12 +7,7 @@
 #include "kal_fixture.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* -1: never; else how many more succeed. */
 static long left = -1;

@@ -3,8 +3,6 @@
  * detected, limits. */
 #include "startup.h"
 
-#include <string.h>
-
 /*
  * Grows a prefix octet by octet. The result may change once, from "need more" to the final one, and
  * `n` never exceeds what that needs.

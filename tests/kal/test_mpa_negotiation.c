@@ -2,8 +2,6 @@
 /* How both sides of an MPA start-up interpret each other's frames. */
 #include "startup.h"
 
-#include <string.h>
-
 /* Accepts the request of a vector and compares flags and enhanced words of the reply. */
 static struct mpa_startup_agreed answer(const struct mpa_startup_local *local, const char *id,
                                         const char *want, size_t want_len)

@@ -5,7 +5,6 @@
 #include "base/nearest.h"
 
 #include <limits.h>
-#include <string.h>
 
 static const struct {
     const char *a, *b;

@@ -6,12 +6,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct kal_rnic *rnic;
 static struct ri_pd *pd;

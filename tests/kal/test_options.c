@@ -5,9 +5,6 @@
 
 #include "base/compiler.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- ranges ---- */
 
 static const struct {

@@ -4,11 +4,7 @@
 #include "pin_fixture.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static const enum kal_pin_way ways[] = { KAL_PIN_LOCK, KAL_PIN_HOLD };
 #define WAYS 2

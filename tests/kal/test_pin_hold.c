@@ -4,17 +4,13 @@
 #ifdef HAVE_LIBURING
 #include "pin_hold_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
 

@@ -5,17 +5,13 @@
  */
 #include "pin_hold_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- a program that closes what is not its own ---- */
 

@@ -2,12 +2,9 @@
 /* Locked pages: what the application had locked stays locked; VmLck is looked at. */
 #include "pin_fixture.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void setup(void)
 {

@@ -5,9 +5,7 @@
 #include "base/clock.h"
 
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define REQUESTS 8
 

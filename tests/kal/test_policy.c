@@ -5,8 +5,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct sockaddr_storage address(const char *text, int port)
 {

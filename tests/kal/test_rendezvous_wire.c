@@ -4,8 +4,6 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <string.h>
 
 static union address end_of(const char *text, uint16_t port)
 {

@@ -6,9 +6,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct kal_rnic *rnic;
 

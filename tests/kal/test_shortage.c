@@ -9,12 +9,8 @@
 #include "tc_allocator.h"
 
 #include <ltdl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- one try ---- */
 

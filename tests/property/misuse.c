@@ -5,8 +5,6 @@
  */
 #include "traffic.h"
 
-#include <string.h>
-
 #define BEYOND_ALL_FLAGS ((it_dto_flags_t)0x40000000)
 
 typedef it_status_t misuse_fn(struct side *side, struct tc_rng *rng);

@@ -2,9 +2,6 @@
 /* Random calls against a model of the objects: adapters, zones, memory, EVDs, contexts. */
 #include "objects.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define REGION 4096u
 
 /* --- the model --- */

@@ -2,8 +2,6 @@
 /* Random calls against a model of the objects: endpoints, listen points, connections. */
 #include "objects.h"
 
-#include <string.h>
-
 static const it_ep_state_rc_t UNCONNECTED = IT_EP_STATE_UNCONNECTED;
 static const it_ep_state_rc_t CONNECTED = IT_EP_STATE_CONNECTED;
 static const it_ep_state_rc_t NONOPERATIONAL = IT_EP_STATE_NONOPERATIONAL;

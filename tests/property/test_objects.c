@@ -2,9 +2,6 @@
 /* Random calls, legal and illegal, against a model of the objects: see objects.h. */
 #include "objects.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define HISTORIES 200u
 #define CALLS     1500u
 

@@ -2,10 +2,6 @@
 /* Random traffic over two endpoints by many threads, against a model: see traffic.h. */
 #include "traffic.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #define SECONDS 12u
 #define WARM    3u /* histories that make the allocations that the process keeps */
 /* Octets: the library's tables keep the size of the highest number of open objects. */

@@ -3,7 +3,6 @@
 #include "traffic.h"
 
 #include <poll.h>
-#include <string.h>
 
 #define AT_ONCE     8u
 #define A_WHILE_US  2000u /* interval at which a consumer checks `leave`; no result depends on it */

@@ -2,9 +2,7 @@
 /* Random traffic: nodes, connections, how they end, and the checks afterwards. */
 #include "traffic.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define CANARY        0xa5
 #define LIVES         4u /* connections of a history, at most */

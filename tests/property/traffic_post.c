@@ -2,8 +2,6 @@
 /* Random traffic: threads that post. */
 #include "traffic.h"
 
-#include <string.h>
-
 #define SINKS         0u
 #define STAMPS        (RING * SLOT)
 #define MESSAGES      (STAMPS + RING * STAMP)

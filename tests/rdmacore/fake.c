@@ -5,9 +5,6 @@
 
 #include "tc.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 static struct rdmacore_calls calls; /* the table in use */

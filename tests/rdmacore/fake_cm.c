@@ -4,13 +4,8 @@
 
 #include "tc.h"
 
-#include <errno.h>
 #include <infiniband/ib.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 static struct rdma_event_channel cm_channel;
 static struct fake_id *ids;

@@ -5,14 +5,9 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <net/if.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define DEVICES 4
 

@@ -4,10 +4,7 @@
 
 #include "tc.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 struct ibv_comp_channel fake_channel;
 

@@ -5,9 +5,7 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 
 START_TEST(two_way)
 {

@@ -5,10 +5,8 @@
 
 #include "tc.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 
 /* ---- a peer that may have missed the first message (docs/interop.md, defect 2) ---- */
 

@@ -5,9 +5,7 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/ip.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define QKEY 0x77u

@@ -4,12 +4,8 @@
 
 #include "tc.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const struct kind rnic_kind = { .provider = "rnic",
                                        .transport = RI_TRANSPORT_IWARP,

@@ -4,7 +4,6 @@
 
 #include "tc.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 
 struct built {

@@ -10,10 +10,8 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <string.h>
 
 #define SENDS    3u
 #define RECEIVES 2u

@@ -4,8 +4,6 @@
 
 #include "tc.h"
 
-#include <errno.h>
-
 START_TEST(regions)
 {
     struct ri_mr_attr attr = { .size = sizeof(attr),

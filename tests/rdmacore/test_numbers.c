@@ -5,8 +5,6 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <string.h>
 
 static struct fake_record record;
 static struct ri_qp *qp;

@@ -6,10 +6,7 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <infiniband/ib.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct ri_connection *connection;
 static struct fake_record record;

@@ -6,8 +6,6 @@
 #include "tc.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <string.h>
 
 #define MANY   SPLIT_ELEMENTS
 #define DEPTH  4u

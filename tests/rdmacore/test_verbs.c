@@ -5,8 +5,6 @@
 #include "tc.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <string.h>
 
 /* ---- requests that reach the device, and their completions ---- */
 

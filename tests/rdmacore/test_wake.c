@@ -10,15 +10,10 @@
 #include "fake_host.h"
 #include "tc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #define CYCLES 100000u
 

@@ -4,8 +4,6 @@
 
 #include "tc.h"
 
-#include <string.h>
-
 struct fake_set set;
 char data[256];
 

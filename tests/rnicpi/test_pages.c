@@ -5,15 +5,11 @@
 
 #include "rnicpi_pages.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* The ways: a query, as since Linux 6.11; the text of all mappings; page by page, as without
  * /proc. */

@@ -3,9 +3,6 @@
  * directions. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "rnicpi_host.h"
 #include "rnicpi_status.h"
 

@@ -6,8 +6,6 @@
 #include "rnicpi_util.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 struct end bed[2];

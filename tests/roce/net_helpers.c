@@ -8,9 +8,7 @@
 #include "providers/software/roce/codec/mad.h"
 
 #include <sched.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 void net_namespace(void)
 {

@@ -2,8 +2,6 @@
 /* One half against a peer that the test is: see one_end.h. */
 #include "one_end.h"
 
-#include <string.h>
-
 struct sim sim;
 struct sim_region region;
 struct rc_attr attr;

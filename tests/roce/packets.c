@@ -2,10 +2,6 @@
 /* Loads tests/data/roce/vectors.json. */
 #include "packets.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/be.h"
 #include "tc.h"
 

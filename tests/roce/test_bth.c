@@ -2,9 +2,6 @@
 /* BTH and extension headers: the opcode table, the vectors, every refusal, arithmetic of fields. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "packets.h"
 #include "providers/software/roce/codec/bth.h"
 #include "providers/software/roce/codec/gid.h"

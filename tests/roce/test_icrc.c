@@ -2,9 +2,6 @@
 /* ICRC: the sum itself, the vectors, what it covers, and the identification found from it. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/be.h"
 #include "packets.h"
 #include "providers/software/roce/codec/icrc.h"

@@ -3,10 +3,6 @@
  * rdma_cm adds. */
 #include "tc.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "packets.h"
 #include "providers/software/roce/codec/bth.h"
 #include "providers/software/roce/codec/cm.h"

@@ -4,12 +4,8 @@
 
 #include <net/if.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net_helpers.h"
 #include "providers/software/roce/net/gids.h"

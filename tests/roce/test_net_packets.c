@@ -2,12 +2,9 @@
 /* Packets of roce/net over the loopback: out and in, batches and single, ICRCs, errors. */
 #include "tc.h"
 
-#include <errno.h>
 #include <net/if.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/be.h"
 #include "net_helpers.h"

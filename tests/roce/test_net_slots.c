@@ -2,17 +2,12 @@
 /* Slots: several processes on one address, their ends, forks, other users. */
 #include "tc.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "net_process.h"
 #include "providers/software/roce/codec/cm.h"

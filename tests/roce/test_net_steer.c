@@ -3,11 +3,8 @@
  * answers, control messages. */
 #include "tc.h"
 
-#include <errno.h>
 #include <linux/errqueue.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/be.h"
 #include "base/compiler.h"

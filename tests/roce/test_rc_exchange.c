@@ -8,8 +8,6 @@
 
 #include "sim.h"
 
-#include <string.h>
-
 #define OPERATIONS 24u
 #define SLOT       (64u * 4096u)
 #define ADD        7u

@@ -5,8 +5,6 @@
  */
 #include "one_end.h"
 
-#include <string.h>
-
 static struct tc_rng rng;
 
 static void open_seeded(void)

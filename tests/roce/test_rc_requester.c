@@ -2,8 +2,6 @@
 /* The requester of a reliable connection against a peer that the test is. */
 #include "one_end.h"
 
-#include <string.h>
-
 /* ---- packets of requests ---- */
 
 START_TEST(R001_R003_R004_a_message_is_cut_at_the_mtu)

@@ -2,8 +2,6 @@
 /* The responder of a reliable connection against a peer that the test is. */
 #include "one_end.h"
 
-#include <string.h>
-
 #define ACK       AETH_ACK_NO_LIMIT
 #define SEQUENCE  AETH_NAK_SEQUENCE
 #define INVALID   AETH_NAK_INVALID_REQUEST

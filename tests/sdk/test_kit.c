@@ -5,11 +5,8 @@
 #include "tc.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "sdk/rnicpi_cq.h"
 #include "rnicpi_util.h"

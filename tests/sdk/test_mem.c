@@ -4,7 +4,6 @@
 #include "tc.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "sdk/rnicpi_region.h"
 #include "sdk/rnicpi_upcalls.h"

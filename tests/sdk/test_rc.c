@@ -5,7 +5,6 @@
 #include "tc.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include "sdk/rnicpi_rc.h"
 

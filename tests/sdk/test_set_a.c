@@ -5,8 +5,6 @@
 #include "tc.h"
 
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "sdk/rnicpi_set_a.h"
 

@@ -6,12 +6,9 @@
 #include "tc.h"
 
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "sdk/rnicpi_set_a_rc.h"
 #include "rnicpi_util.h"

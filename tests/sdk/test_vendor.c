@@ -4,11 +4,7 @@
 #include "tc.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "fake_host.h"
 

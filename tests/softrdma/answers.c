@@ -2,9 +2,6 @@
 /* Two connections that get the same requests: see answers.h. */
 #include "answers.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #include "base/crc32c.h"
 
 static_assert(REQUEST == 52, "no PAD");

@@ -2,8 +2,6 @@
 /* Completion queues without connections: see cq_fixture.h. */
 #include "cq_fixture.h"
 
-#include <string.h>
-
 /* ---- a host that has no lane ---- */
 
 static struct fake_host fake;

@@ -2,9 +2,7 @@
 /* The wire local with a hand at the other end: see local_bed.h. */
 #include "local_bed.h"
 
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 void local_open(struct testbed *bed, const char *const *options)
 {

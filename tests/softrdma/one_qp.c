@@ -2,7 +2,6 @@
 /* What the tests of one kind of message share: see one_qp.h. */
 #include "one_qp.h"
 
-#include <string.h>
 #include <sys/socket.h>
 
 #include "providers/software/iwarp/wire_iwarp.h"

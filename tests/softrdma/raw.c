@@ -2,11 +2,7 @@
 /* The raw peer of a test bed: see testbed.h. */
 #include "testbed.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"

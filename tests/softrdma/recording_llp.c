@@ -4,10 +4,6 @@
 
 #include "iwarp_over.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 struct recorded_wire wires[2];
 size_t recording_takes = SIZE_MAX;
 uint32_t recording_emss = 1460;

@@ -2,8 +2,6 @@
 /* Regions of a test bed, which side_close frees if the test has not: see testbed.h. */
 #include "testbed.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/shared_memory.h"

@@ -4,9 +4,6 @@
 
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#include <string.h>
-#include <unistd.h>
-
 struct region region[2];
 static int far_ends[2]; /* -1: none */
 

@@ -3,9 +3,6 @@
  * it, and with the error that the peer has found in it; on the wire, between two QPs, at ends. */
 #include "one_qp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define LENGTH 64u
 
 static struct region from, to;

@@ -9,11 +9,8 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "providers/software/iwarp/wire_iwarp.h"
 

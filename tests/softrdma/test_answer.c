@@ -7,8 +7,6 @@
  */
 #include "answers.h"
 
-#include <string.h>
-
 /* ---- same behaviour ---- */
 
 static void expect_same_octets(void)

@@ -3,8 +3,6 @@
  * length of responses and of their writes. */
 #include "answers.h"
 
-#include <string.h>
-
 /* ---- concurrent events ---- */
 
 static void post_a_send(void)

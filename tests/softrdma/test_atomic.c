@@ -4,8 +4,6 @@
 #include "one_qp.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct shape shape = { .atomics = true };
 

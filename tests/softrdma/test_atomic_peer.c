@@ -3,9 +3,6 @@
  * form; the vectors. */
 #include "one_qp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "tests/common/vectors_tc.h"

@@ -12,8 +12,6 @@
 #include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 static void pass(struct ri_cq *cq)

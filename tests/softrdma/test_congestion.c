@@ -9,11 +9,8 @@
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* A socket connected to the loopback; *other: the end that accepted. */
 static int connected(const char *to, int *other)

@@ -2,9 +2,6 @@
 /* DDP headers: the vectors decode and encode to themselves, random round trips, arithmetic. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/codec/ddp.h"
 #include "tests/common/vectors_tc.h"
 

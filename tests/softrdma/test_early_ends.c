@@ -6,12 +6,9 @@
  */
 #include "loop.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "providers/software/iwarp/wire_iwarp.h"
 

@@ -2,12 +2,9 @@
 /* Ends of a connection that cross each other and the work in progress; memory that is revoked. */
 #include "engine.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* ---- ends ---- */
 

@@ -5,11 +5,6 @@
 
 #include "iwarp_over.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "providers/software/iwarp/codec/mpa.h"
 
 /* ---- checks ---- */

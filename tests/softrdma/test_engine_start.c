@@ -3,10 +3,7 @@
  * nothing. */
 #include "engine.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static const struct ri_llp_handover await = {
     .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true

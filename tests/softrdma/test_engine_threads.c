@@ -7,8 +7,6 @@
 #include "bed.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "providers/software/iwarp/wire_iwarp.h"
 

@@ -7,8 +7,6 @@
  */
 #include "one_qp.h"
 
-#include <string.h>
-
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/wire_iwarp.h"

@@ -3,9 +3,6 @@
  * immediate tells its length; on the wire, between two QPs, and what is refused. */
 #include "one_qp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/wire_iwarp.h"
 
 static void agree(struct side *side, bool fused)

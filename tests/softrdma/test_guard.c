@@ -8,13 +8,9 @@
 
 #include "providers/software/iwarp/codec/terminate.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #define SIZE   (1u << 20)
 #define HOLE   (1u << 17) /* the memory is invalid from this offset on, or this page of it */

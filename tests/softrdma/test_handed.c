@@ -5,11 +5,7 @@
 
 #include "providers/software/iwarp/codec/mpa.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define TEXT "octets that are easily found"
 

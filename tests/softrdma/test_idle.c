@@ -4,8 +4,6 @@
 #include "testbed.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "providers/software/iwarp/wire_iwarp.h"
 

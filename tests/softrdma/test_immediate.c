@@ -2,9 +2,6 @@
 /* Immediate Data (RFC 7306 6): on the wire, between two QPs, and every refused form. */
 #include "one_qp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/common/vectors_tc.h"
 
 static enum ri_status post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,

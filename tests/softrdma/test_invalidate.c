@@ -3,8 +3,6 @@
  * what becomes invalid, in which order; pending output. */
 #include "two_qps.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static struct region receive;

@@ -3,8 +3,6 @@
  * other suites run with two lanes too: lanes.tap. */
 #include "bed.h"
 
-#include <string.h>
-
 #include "providers/software/iwarp/wire_iwarp.h"
 #include "yields.h"
 

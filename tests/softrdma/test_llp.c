@@ -4,11 +4,8 @@
 #include "bed.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdarg.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 static atomic_uint refusals; /* refuses so many of the next sending calls */
 static int refusal;

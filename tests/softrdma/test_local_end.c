@@ -7,10 +7,8 @@
 #include "base/compiler.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define LONG (1u << 20)
 

@@ -7,7 +7,6 @@
 
 #include "providers/software/core/qp.h"
 
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 

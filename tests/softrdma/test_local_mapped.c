@@ -10,10 +10,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define OCTETS (1u << 16)
 

@@ -5,8 +5,6 @@
 
 #include "providers/software/local/parts.h"
 
-#include <stdlib.h>
-
 #define PAGE     4096u
 #define LONGEST  64u
 #define IN_ORDER 2 /* loops: does the machine keep the order? */

@@ -6,14 +6,11 @@
 
 #include "base/compiler.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ROOM    65536u
 #define FOREVER 7u

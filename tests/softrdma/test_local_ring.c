@@ -6,8 +6,6 @@
 #include "providers/software/local/ring.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HEADER ((uint32_t)sizeof(struct ring_header))
 #define LEAST  (4u * RING_RECORD)

@@ -4,9 +4,7 @@
 
 #include "base/compiler.h"
 
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define ROOM     (64u << 10)
 #define COUNTERS 32u

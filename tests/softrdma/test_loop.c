@@ -4,9 +4,6 @@
  * test_loop_end.c, test_loop_errors.c. */
 #include "loop.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- sizes ---- */
 
 static const uint32_t sizes[] = { 0,    1,    3,    4,     7,     255,     256,     257,

@@ -3,10 +3,7 @@
  * event each; and the next connection. */
 #include "loop.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"

@@ -3,8 +3,6 @@
  * change of memory. */
 #include "loop.h"
 
-#include <string.h>
-
 #include "base/compiler.h"
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"

@@ -4,10 +4,7 @@
 #include "bed.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void connect_sides_with(struct side sides[2], const struct ri_llp_handover *handover)
 {

@@ -4,13 +4,9 @@
 #include "bed.h"
 #include "tests/common/vectors_tc.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa_marker.h"

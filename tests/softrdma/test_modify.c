@@ -6,8 +6,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
-#include <unistd.h>
 
 static void setup(void)
 {

@@ -2,9 +2,6 @@
 /* MPA framing: geometry, CRC field, scanning at every split, markers; WIRE vectors. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"

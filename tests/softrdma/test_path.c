@@ -13,12 +13,8 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define NEAR "10.77.0.1"
 #define FAR  "10.77.0.2"

@@ -2,9 +2,6 @@
 /* RDMAP: opcode table, stateless checks against the segment vectors, message headers. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/codec/terminate.h"
 #include "tests/common/vectors_tc.h"

@@ -3,9 +3,6 @@
  * that are revoked meanwhile. */
 #include "one_qp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/objects/iwarp.h"
 #include "tests/common/vectors_tc.h"
 
@@ -515,8 +512,8 @@ static void free_window(void)
 
 /* With CRC, without, and there also the source is registered anew, is a window, or loses
  * the right. */
-static void (*const revoke[])(void) = { deregister_source, deregister_source, reregister_source,
-                                        free_window, forbid_reads };
+static void (*const revocations[])(void) = { deregister_source, deregister_source,
+                                             reregister_source, free_window, forbid_reads };
 
 /* The source is revoked while its response is in progress: all three fields of the Terminate give
  * the progress. What was built before leaves as it was (X-006): copied, or, of a region without
@@ -531,8 +528,8 @@ START_TEST(C116_S058_source_revoked)
     struct rdmap_read_req advanced;
     struct tc_rng rng = tc_rng(8);
     uint8_t *before = malloc(size);
-    bool copied = revoke[_i] == free_window || !_i;
-    uint16_t value = revoke[_i] == forbid_reads ? TERMINATE_R_ACCESS : TERMINATE_R_STAG;
+    bool copied = revocations[_i] == free_window || !_i;
+    uint16_t value = revocations[_i] == forbid_reads ? TERMINATE_R_ACCESS : TERMINATE_R_STAG;
     uint32_t got = 0;
 
     handover.crc = _i == 0;
@@ -540,13 +537,13 @@ START_TEST(C116_S058_source_revoked)
     source = region_new(a, size, TESTBED_ALL | RI_ACCESS_BIND);
     tc_fill(&rng, source.octets, size);
     memcpy(before, source.octets, size);
-    if (revoke[_i] == free_window)
+    if (revocations[_i] == free_window)
         bind_source(size);
     raw_send(&raw, request, put_request(request, 1, size, 0));
     ck_assert(side_idle(a, a->send_cq));
     ck_assert(is_named(qp_of(a), &source, size) == !copied);
     ck_assert((qp_of(a)->tx.batch.bounce != NULL) == copied);
-    revoke[_i]();
+    revocations[_i]();
     ck_assert(!is_named(qp_of(a), &source, size));
     memset(source.octets, 0, size);
     for (;;) {
@@ -650,7 +647,7 @@ int main(void)
     tcase_add_test(tc, C109_C115_C117_S050_S051_S052_responses);
     tcase_add_loop_test(tc, C104_C105_C106_C108_forms, 0, ARRAY_SIZE(forms));
     tcase_add_test(tc, C107_depth);
-    tcase_add_loop_test(tc, C116_S058_source_revoked, 0, ARRAY_SIZE(revoke));
+    tcase_add_loop_test(tc, C116_S058_source_revoked, 0, ARRAY_SIZE(revocations));
     tcase_add_test(tc, C117_S053_after_earlier_messages);
     tc = new_case(suite, "vectors", bed_open, bed_close);
     tcase_add_test(tc, C095_to_C100_vectors);

@@ -3,9 +3,6 @@
  * refused request is executed, whatever is under way; nothing waits without end. */
 #include "one_qp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/wire_iwarp.h"
 
 #define OLD   0x11

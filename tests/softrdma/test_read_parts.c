@@ -2,8 +2,6 @@
 /* RDMA Reads into several elements: one Read Request per element, one completion for all. */
 #include "one_qp.h"
 
-#include <string.h>
-
 #define PARTS  4u
 #define EMPTY  2u /* the zero-length element */
 #define OCTETS 8u /* of the first of the others; each has one more than the previous one */

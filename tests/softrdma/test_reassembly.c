@@ -3,9 +3,6 @@
  * that gets a second first message. */
 #include "bed.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/crc32c.h"

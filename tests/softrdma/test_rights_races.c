@@ -6,7 +6,6 @@
 #include "bed.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #define SIZE 200000u
 #define STEP 512u /* of the octets that the owner changes: a few, so that it is quick */

@@ -8,8 +8,6 @@
 #include "tc_allocator.h"
 #include "bed.h"
 
-#include <string.h>
-
 #define LARGE  (16u << 20) /* more than is kept of an answer that the peer does not take */
 #define OCTETS 1000u
 #define PASSES 20

@@ -11,10 +11,6 @@
 #include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define SOURCE    (1u << 20)
 #define STEPS     30u
 #define ELEMENTS  8u

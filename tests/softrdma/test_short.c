@@ -6,8 +6,6 @@
 
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#include <string.h>
-
 /* ---- both paths ---- */
 
 /* Keeps this side off the short path. */

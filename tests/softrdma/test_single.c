@@ -6,9 +6,6 @@
  */
 #include "recording_llp.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #include "providers/software/iwarp/codec/mpa.h"
 
 #define DEPTH     16u

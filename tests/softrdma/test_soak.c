@@ -3,8 +3,6 @@
 #include "loop.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- soak ---- */
 

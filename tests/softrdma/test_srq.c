@@ -4,8 +4,6 @@
 #include "bed.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct side other; /* a second QP on the SRQ, in a's PD */
 static struct ri_pd *pd;  /* of the SRQ */

@@ -4,13 +4,9 @@
 #include "tc.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/entropy.h"
 #include "providers/software/iwarp/wire_iwarp.h"

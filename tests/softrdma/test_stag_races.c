@@ -3,8 +3,6 @@
 #include "two_qps.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the lane, connections ---- */
 

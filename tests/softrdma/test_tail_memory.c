@@ -9,7 +9,6 @@
 
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#include <string.h>
 #include <sys/socket.h>
 
 #define SIZE     200000u

@@ -2,9 +2,6 @@
 /* Terminate: built ones equal the vectors; the parser tolerates every input. */
 #include "tc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/codec/terminate.h"
 #include "tests/common/vectors_tc.h"
 

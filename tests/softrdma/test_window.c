@@ -3,8 +3,6 @@
  * region. */
 #include "two_qps.h"
 
-#include <string.h>
-
 /* ---- access through a window ---- */
 
 /* Absolute and zero-based, narrow and wide: the peer writes and reads inside. The key is the

@@ -2,8 +2,6 @@
 /* Binding of memory windows: refused cases, binding anew, and the order among requests. */
 #include "two_qps.h"
 
-#include <string.h>
-
 /* ---- what is refused ---- */
 
 enum flaw {

@@ -2,8 +2,6 @@
 /* Work queues: the number of posts they accept, and the release of slots. */
 #include "tc.h"
 
-#include <string.h>
-
 #include "providers/software/iwarp/wire_iwarp.h"
 
 static enum ri_status post(struct wq *wq, const struct ri_sge *sges, uint32_t count,

@@ -7,10 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/wire_iwarp.h"

@@ -2,8 +2,6 @@
 /* Two QPs of one PD with hand-written peers, and windows: see two_qps.h. */
 #include "two_qps.h"
 
-#include <string.h>
-
 struct side other;
 struct raw second;
 struct region region;

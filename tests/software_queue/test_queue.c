@@ -5,9 +5,7 @@
 #include "tests/softrdma/testbed.h"
 
 #include <poll.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];

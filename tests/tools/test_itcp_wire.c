@@ -3,11 +3,7 @@
  * itcp without a connection: messages, greetings, the proof of a secret.
  */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tc.h"
 #include "tools/common/tool.h"

@@ -2,7 +2,6 @@
  *
  * itping without a connection: the pattern, the greeting.
  */
-#include <string.h>
 
 #include "tc.h"
 #include "tools/itping/itping.h"

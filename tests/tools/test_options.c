@@ -2,10 +2,6 @@
 /* Options of tools by their table: each kind of value, ranges, widths, and what is refused. */
 #include <fcntl.h>
 #include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tc.h"
 #include "tools/common/options.h"

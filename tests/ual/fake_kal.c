@@ -7,9 +7,6 @@
 
 #include "tc.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <utlist.h>
 
 enum kind { CONNECTION_EVENT, QP_EVENT, SRQ_EVENT, CQ_EVENT, RNIC_EVENT, REQUEST };

@@ -5,8 +5,6 @@
 #include "tc.h"
 
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum ri_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *context,
                                      struct kal_connection **connection)

@@ -4,10 +4,6 @@
 
 #include "tc.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct kal the_kal;
 
 /* --- kal.h: instance --- */

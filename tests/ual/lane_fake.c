@@ -9,15 +9,10 @@
 #include "base/spinlock.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define DEPTH 4096u
 

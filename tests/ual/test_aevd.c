@@ -4,10 +4,7 @@
 
 #include "ual/policy/aevd.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 static struct ual_evd *aggregate(uint32_t flags)
 {

@@ -6,8 +6,6 @@
  */
 #include "lane_fake.h"
 
-#include <stdio.h>
-
 #define CYCLES    20000
 #define MEMBERS   6u
 #define CONSUMERS 2

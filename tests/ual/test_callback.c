@@ -8,10 +8,7 @@
 #include "ual/policy/callback.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define CYCLES 100000
 

@@ -7,16 +7,13 @@
 
 #include "ual/mechanism/mechanism_private.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static atomic_bool inside, settling, left, stop;
 

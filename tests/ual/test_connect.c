@@ -5,8 +5,6 @@
  */
 #include "ia_fixture.h"
 
-#include <string.h>
-
 /* --- active side --- */
 
 START_TEST(active)

@@ -7,8 +7,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
-
 static void open_converting(void)
 {
     fk_reset();

@@ -11,10 +11,6 @@
 #include "base/cpus.h"
 #include "base/futex.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 /* --- what is asked for, held against what there is --- */
 
 static struct ual_processors chosen;

@@ -8,9 +8,6 @@
 
 #include "ual/policy/ep_fsm.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define STATES 10
 static const char *const states[STATES] = {
     "UNCONNECTED",    "ACTIVE1",      "ACTIVE2",       "PASSIVE",        "CONNECTED",

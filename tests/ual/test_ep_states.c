@@ -13,7 +13,6 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <string.h>
 
 #define BOTH ((it_dto_flags_t)(IT_COMPLETION_FLAG | IT_NOTIFY_FLAG))
 

@@ -7,8 +7,6 @@
  */
 #include "datagrams.h"
 
-#include <stdio.h>
-
 static struct ual_ep *walker; /* ep or ud */
 
 static enum ep_fsm_state state_now(void)

@@ -6,10 +6,7 @@
 #include "ual/policy/evd_private.h"
 
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #define CROWD 6
 

@@ -6,10 +6,7 @@
 #include "evd_checks.h"
 
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 START_TEST(readable_while_events_are_queued)
 {

@@ -6,7 +6,6 @@
 #include "ual/mechanism/mechanism_private.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 /* A provider that can only fire at the next completion: ual does the counting. */
 static void setup_poor(void)

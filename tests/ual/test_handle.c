@@ -5,9 +5,7 @@
 #include "ual/mechanism/mechanism_private.h"
 #include "ual/progress/descriptors.h"
 
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SLOTS (1u << UAL_SLOT_BITS)
 

@@ -10,11 +10,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 static bool read_by(pthread_t thread)
 {

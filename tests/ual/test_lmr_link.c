@@ -11,8 +11,6 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LINK  IT_LMR_LINK_CMPL_EVENT
 #define PAGES 4u

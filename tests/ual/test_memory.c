@@ -7,8 +7,6 @@
 #include "ual/mechanism/mechanism_private.h"
 #include "ia_fixture.h"
 
-#include <string.h>
-
 #define NARROW_STAG 0xabcd1200u
 #define MR_STAG     0x00345600u
 #define SIGNALED    RI_WR_SIGNALED

@@ -8,8 +8,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
-
 /* --- handles --- */
 
 START_TEST(handles_of_each_type)

@@ -4,9 +4,6 @@
 
 #include "ual/progress/timers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define MANY 10000
 
 struct model {

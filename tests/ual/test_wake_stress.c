@@ -8,8 +8,6 @@
 #include "lane_fake.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #define CYCLES        40000
 #define CONSUMERS_MAX 3

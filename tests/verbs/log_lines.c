@@ -7,8 +7,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 #define WAIT_MS 30000u
 

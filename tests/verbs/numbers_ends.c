@@ -4,9 +4,6 @@
  */
 #include "numbers_ends.h"
 
-#include <errno.h>
-#include <string.h>
-
 struct ibv_context *device_context;
 struct ibv_pd *protection_domain;
 union ibv_gid gid;

@@ -4,11 +4,8 @@
 
 #include "numbers_ends.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 void need_ipv4(void)
 {

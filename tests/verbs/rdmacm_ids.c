@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 
 struct rdma_event_channel *channels[2];
 struct rdma_cm_id *listener, *client;

@@ -9,7 +9,6 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 

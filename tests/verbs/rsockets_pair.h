@@ -5,7 +5,6 @@
 
 #include "tc.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <rdma/rsocket.h>
 

@@ -7,8 +7,6 @@
 
 #include "verbs/ibverbs/later.h"
 
-#include <stdlib.h>
-
 #define LENGTH 100u
 #define MANY   (PAIR_DEPTH / 2)
 

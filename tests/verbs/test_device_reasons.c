@@ -13,9 +13,6 @@
 
 #include <ltdl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct rdma_cm_id *server;
 static struct fake_id *peer;    /* the connection, */

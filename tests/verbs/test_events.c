@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 static bool is_readable(int fd, int timeout_ms)
 {

@@ -3,10 +3,6 @@
  * again by the same seed. */
 #include "verbs_pair.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Devices that are opened from now on are opened over this script. The variable is read once, the
  * file at each opening. */
 static void use_script(const char *text)

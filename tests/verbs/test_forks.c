@@ -13,9 +13,7 @@
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
-#include <stdio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct ibv_srq *srq;
 static struct ibv_mw *mw;

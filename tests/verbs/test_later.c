@@ -7,7 +7,6 @@
 #include "verbs/ibverbs/later.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LENGTH 8192u
 

@@ -9,18 +9,13 @@
 #include "verbs/ibverbs/later.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define OCTETS  (1u << 20)
 #define DEPTH   16

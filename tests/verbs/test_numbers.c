@@ -10,8 +10,6 @@
 #include "verbs/numbers/port_range.h"
 #include "verbs/numbers/private_data.h"
 
-#include <string.h>
-
 /* --- private data --- */
 
 static const struct hello example = {

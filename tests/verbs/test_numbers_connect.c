@@ -8,10 +8,8 @@
 #include "base/compiler.h"
 #include "verbs/verbs_objects.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <string.h>
 
 START_TEST(posts_before_the_connection_arrive_in_order)
 {

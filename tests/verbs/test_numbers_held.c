@@ -9,9 +9,6 @@
 #include "base/compiler.h"
 #include "verbs/verbs_objects.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* --- what a provider refuses is refused at the post --- */
 
 static struct ibv_sge piece(const struct end *end, uint32_t length)

@@ -10,12 +10,9 @@
 #include "tc_allocator.h"
 #include "ual_report.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define FIRST   14u  /* allocations of an attempt, among which is that of the request */
 #define MOST    500u /* allocations of a connection, at most */

@@ -9,8 +9,6 @@
 
 #include <netinet/in.h>
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 static void expect_closed(int fd)
 {

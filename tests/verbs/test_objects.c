@@ -5,10 +5,7 @@
 #include "verbs_pair.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;

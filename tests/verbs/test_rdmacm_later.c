@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <semaphore.h>
-#include <string.h>
 
 #define EVENT(number) ((enum rdma_cm_event_type)(number))
 

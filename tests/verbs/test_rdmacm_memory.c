@@ -12,12 +12,8 @@
 #include "ual_report.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MOST    2000u /* allocations of a connection, at most */
 #define WORD    8u

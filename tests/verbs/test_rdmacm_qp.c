@@ -3,9 +3,6 @@
  * posts before a connection is established. */
 #include "rdmacm_ids.h"
 
-#include <string.h>
-#include <unistd.h>
-
 struct own_qp {
     bool apart; /* of a context of its own; set before */
     struct ibv_context *context;

@@ -5,9 +5,6 @@
 #include "log_lines.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char octets[64], sent[64];
 

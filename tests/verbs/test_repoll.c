@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static int set;
 

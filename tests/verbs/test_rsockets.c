@@ -9,9 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* ---- the stream ---- */
 

@@ -12,9 +12,6 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- ELF files --- */
 

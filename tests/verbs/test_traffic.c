@@ -4,7 +4,6 @@
 
 #include <endian.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
 static void open_as(bool shared, bool extended)
 {

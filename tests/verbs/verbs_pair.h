@@ -7,8 +7,6 @@
 
 #include "tc.h"
 
-#include <errno.h>
-
 #define PAIR_OCTETS 65536u /* of each side */
 #define PAIR_DEPTH  64u
 #define PAIR_MS     20000u /* time limit for what must come */

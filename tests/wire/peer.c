@@ -3,10 +3,7 @@
  * see peer.h. Octets: peer_octets.c. */
 #include "peer.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 struct wire_fixture wire;
 

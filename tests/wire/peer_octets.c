@@ -3,11 +3,7 @@
  * Nothing here uses the provider. */
 #include "peer.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define PEER (&wire.peer)
 

@@ -3,16 +3,12 @@
 #include "script.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define PATIENCE_MS 10000u
 #define SILENCE_MS  40 /* not scaled: a longer wait proves no more */

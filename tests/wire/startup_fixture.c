@@ -3,11 +3,7 @@
 #include "startup_fixture.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct fixture fixture;
 

@@ -3,8 +3,6 @@
  * octets, however the stream is cut. */
 #include "peer.h"
 
-#include <string.h>
-
 #define MOST  60000u
 #define SHORT 1000u
 

@@ -12,11 +12,8 @@
 #include "tests/common/vectors_tc.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define RECEIVES     8
 #define RECEIVE_ROOM 1536u

@@ -2,8 +2,6 @@
 /* Stages 11 and 12, RFC 7306: Immediate Data and Atomics (C-124 to C-141, S-065 to S-073). */
 #include "peer.h"
 
-#include <string.h>
-
 #define LAST      (C_LAST | C_DV)
 #define IMM       8
 #define IMM_SE    9

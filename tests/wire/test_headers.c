@@ -3,8 +3,6 @@
  * (C-067 to C-069). */
 #include "peer.h"
 
-#include <string.h>
-
 #define SEND (C_RV | OP_SEND)
 #define LAST (C_LAST | C_DV)
 

@@ -7,8 +7,6 @@
 #include "startup_fixture.h"
 
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PORT fixture.node.qualifier.conn_qual.port
 

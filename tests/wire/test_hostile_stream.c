@@ -6,11 +6,7 @@
  */
 #include "peer.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define BIG        (8u << 20)
 #define IN_TIME_MS 2000u       /* for ten round trips, whatever happens beside them */

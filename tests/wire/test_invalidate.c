@@ -3,8 +3,6 @@
  * (S-055). */
 #include "peer.h"
 
-#include <string.h>
-
 #define LAST (C_LAST | C_DV)
 
 static uint8_t ulpdu[512];

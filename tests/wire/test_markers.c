@@ -3,9 +3,6 @@
  * (peer_octets.c). */
 #include "peer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct connection kinds[] = {
     { .markers_in = true, .no_receives = true },
     { .markers_in = true, .no_receives = true, .no_crc = true },

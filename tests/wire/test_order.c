@@ -8,8 +8,6 @@
 
 #include "base/compiler.h"
 
-#include <string.h>
-
 #define SEND (C_RV | OP_SEND)
 #define LAST (C_LAST | C_DV)
 #define TAG  (C_TAGGED | C_LAST | C_DV)
@@ -184,7 +182,7 @@ END_TEST
 
 /* ---- stage 7 ---- */
 
-enum { W_ZERO, W_KEY, W_INDEX, W_OPD, W_OPD_KEY, W_FOREIGN, W_READ_ONLY, W_OK };
+enum { W_ZERO, W_KEY, W_INDEX, W_OPD, W_OPD_KEY, W_FOREIGN, W_READ_ONLY, W_RIGHT };
 
 static uint32_t stag_of(int kind)
 {
@@ -223,9 +221,9 @@ static const struct {
     { "C088 C090", W_READ_ONLY, WRAPS, false, 0x1102, RI_EVENT_WRITE_ACCESS },
     { "C088 C091", W_READ_ONLY, BOUNDS, false, 0x1102, RI_EVENT_WRITE_ACCESS },
     { "C088 C089", W_READ_ONLY, WRAPS, true, 0x1102, RI_EVENT_WRITE_ACCESS },
-    { "C089 C090", W_OK, WRAPS, true, 0x1102, RI_EVENT_WRITE_ACCESS },
-    { "C089 C091", W_OK, BOUNDS, true, 0x1102, RI_EVENT_WRITE_ACCESS },
-    { "C090 C091", W_OK, WRAPS, false, 0x1103, RI_EVENT_WRITE_ACCESS },
+    { "C089 C090", W_RIGHT, WRAPS, true, 0x1102, RI_EVENT_WRITE_ACCESS },
+    { "C089 C091", W_RIGHT, BOUNDS, true, 0x1102, RI_EVENT_WRITE_ACCESS },
+    { "C090 C091", W_RIGHT, WRAPS, false, 0x1103, RI_EVENT_WRITE_ACCESS },
 };
 
 START_TEST(C082_to_C092_pairs)
@@ -300,22 +298,22 @@ static const struct {
     uint16_t value;
     enum ri_event_type event;
 } reads[] = {
-    { "C106 C108", W_OK, 0, 9, 4, true, 0x1203, RI_EVENT_REMOTE_OPERATION },
+    { "C106 C108", W_RIGHT, 0, 9, 4, true, 0x1203, RI_EVENT_REMOTE_OPERATION },
     { "C106 C110", W_ZERO, 0, 9, 4, false, 0x1203, RI_EVENT_REMOTE_OPERATION },
-    { "C108 C109", W_OK, 0, 1, 0, true, 0x1201, RI_EVENT_READ_ACCESS },
+    { "C108 C109", W_RIGHT, 0, 1, 0, true, 0x1201, RI_EVENT_READ_ACCESS },
     { "C108 C110", W_ZERO, 0, 1, 4, true, 0x1201, RI_EVENT_READ_ACCESS },
-    { "C108 C113", W_OK, WRAPS, 1, 4, true, 0x1201, RI_EVENT_READ_ACCESS },
+    { "C108 C113", W_RIGHT, WRAPS, 1, 4, true, 0x1201, RI_EVENT_READ_ACCESS },
     { "C110 C111", W_OPD_KEY, BOUNDS, 1, 4, false, 0x0100, RI_EVENT_READ_ACCESS },
     { "C110 C113", W_ZERO, WRAPS, 1, 4, false, 0x0100, RI_EVENT_READ_ACCESS },
     { "C110 C112", W_KEY, WRAPS, 1, 4, false, 0x0100, RI_EVENT_READ_ACCESS },
     { "C111 C112", W_FOREIGN, BOUNDS, 1, 4, false, 0x0103, RI_EVENT_READ_ACCESS },
     { "C111 C113", W_OPD, WRAPS, 1, 4, false, 0x0103, RI_EVENT_READ_ACCESS },
-    { "C112 C113", W_OK, WRAPS, 1, 4, false, 0x0102, RI_EVENT_READ_ACCESS },
-    { "C112 C114", W_OK, BOUNDS, 1, 4, false, 0x0102, RI_EVENT_READ_ACCESS },
+    { "C112 C113", W_RIGHT, WRAPS, 1, 4, false, 0x0102, RI_EVENT_READ_ACCESS },
+    { "C112 C114", W_RIGHT, BOUNDS, 1, 4, false, 0x0102, RI_EVENT_READ_ACCESS },
     { "C113 C114", W_READ_ONLY, WRAPS, 1, 4, false, 0x0104, RI_EVENT_READ_ACCESS },
 };
 
-/* The peer may write to W_OK but not read it, and may read W_READ_ONLY. */
+/* The peer may write to W_RIGHT but not read it, and may read W_READ_ONLY. */
 START_TEST(C106_to_C114_pairs)
 {
     wire_open(reads[_i].no_read ? &no_read : NULL);
@@ -355,7 +353,7 @@ int main(void)
     tcase_add_test(tc, C075_before_C076);
     tcase_add_loop_test(tc, C073_C075_C076_before_C077, 0, 4);
     tcase_add_loop_test(tc, C082_to_C092_pairs, 0, ARRAY_SIZE(writes));
-    tcase_add_loop_test(tc, C095_before_C096_and_stage_7, 0, W_OK + 1);
+    tcase_add_loop_test(tc, C095_before_C096_and_stage_7, 0, W_RIGHT + 1);
     tcase_add_loop_test(tc, C096_to_C102_pairs, 0, ARRAY_SIZE(responses));
     tcase_add_loop_test(tc, C106_to_C114_pairs, 0, ARRAY_SIZE(reads));
     tcase_add_test(tc, C107_before_C110);

@@ -2,8 +2,6 @@
 /* Stage 9: RDMA Read Requests of the peer (C-104 to C-117). */
 #include "peer.h"
 
-#include <string.h>
-
 #include "providers/software/iwarp/wire_iwarp.h" /* sets an MSN that would take days to reach */
 
 #define BIG (8u << 20)

@@ -2,8 +2,6 @@
 /* Stage 8: RDMA Read Responses to Reads of the QP (C-095 to C-103). */
 #include "peer.h"
 
-#include <string.h>
-
 static uint8_t ulpdu[2048], data[256];
 
 /* The QP's last Read Request. */

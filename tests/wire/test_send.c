@@ -4,9 +4,6 @@
 
 #include "base/compiler.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "providers/software/iwarp/wire_iwarp.h" /* sets an MSN that would take days to reach */
 
 static const struct connection bare = { .no_receives = true };

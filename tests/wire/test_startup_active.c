@@ -3,9 +3,6 @@
  * invalid ones. */
 #include "startup_fixture.h"
 
-#include <string.h>
-#include <unistd.h>
-
 /* No further connection attempt comes. */
 static void expect_no_call(void)
 {

@@ -4,9 +4,7 @@
 #include "startup_fixture.h"
 
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* Accepts a request of the peer-to-peer model; its first FPDU is awaited. */
 static void accepted_p2p(void)

@@ -8,9 +8,6 @@
 
 #include "tests/common/vectors_tc.h"
 
-#include <string.h>
-#include <unistd.h>
-
 enum outcome {
     CLOSED,     /* without an answer; the consumer gets no event (passive) or a failure (active) */
     SILENCE,    /* incomplete: the following octets decide */

@@ -7,8 +7,6 @@
 #include "startup_fixture.h"
 
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 static const struct waiting {
     it_ep_state_rc_t state;

@@ -3,9 +3,6 @@
  * C-050 to C-052, C-055 to C-057). */
 #include "peer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct connection no_crc = { .no_crc = true };
 static uint8_t frame[FPDU_ROOM], ulpdu[ULPDU_MAX + 1];
 

@@ -7,8 +7,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "providers/software/iwarp/wire_iwarp.h" /* sets an MSN that would take days to reach */

@@ -6,9 +6,6 @@
  */
 #include "peer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/common/vectors_tc.h"
 
 #define VECTORS   72 /* tests that check loops over; the file must have as many */

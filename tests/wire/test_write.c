@@ -2,8 +2,6 @@
 /* Stage 7: RDMA Write (C-081 to C-094). */
 #include "peer.h"
 
-#include <string.h>
-
 static uint8_t ulpdu[8192], data[8192];
 
 static void setup(void)

@@ -10,9 +10,6 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct ual_device *device;
 static struct ual_pd *pd;

@@ -6,7 +6,6 @@
 #include "device_fixture.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 static struct ual_channel *channel;
 

@@ -3,7 +3,6 @@
  * Threads that wait: test_channel_wait. */
 #include "device_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -12,7 +11,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct ual_channel *channel;
 static struct ual_device *channel_device; /* NULL: none */

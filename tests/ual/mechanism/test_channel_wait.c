@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -11,8 +11,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 /* --- the provider's CQ --- */
 

@@ -5,8 +5,6 @@
  */
 #include "device_fixture.h"
 
-#include <stdlib.h>
-
 /* --- allocations of this thread; one that fails --- */
 
 static _Thread_local int until_failure = -1; /* -1: none fails */

@@ -5,11 +5,7 @@
 #include "ual_mechanism.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define OCTETS 64
 
