@@ -300,6 +300,54 @@ START_TEST(what_is_executed_before_an_end_succeeds)
 }
 END_TEST
 
+/* --- requests that send nothing --- */
+
+static void post_bind(uint64_t cookie, struct ri_mw *mw, const struct region *region)
+{
+    struct ri_send_wr *bad, wr = { .cookie = cookie,
+                                   .opcode = RI_WR_BIND_WINDOW,
+                                   .flags = RI_WR_SIGNALED,
+                                   .bind = { .mr = region->mr,
+                                             .mw = mw,
+                                             .addr = (uintptr_t)region->octets,
+                                             .length = 64,
+                                             .access = RI_ACCESS_REMOTE_WRITE,
+                                             .new_key = (uint8_t)cookie } };
+
+    OK(a->qp->ops->post_send(a->qp, &wr, &bad));
+}
+
+/* A bind has its turn when what was posted before it is executed, and is flushed if that fails. */
+START_TEST(nothing_succeeds_behind_what_is_flushed)
+{
+    const struct shape shape = { .flags = RI_QP_BIND_ENABLE };
+    struct region region;
+    struct ri_mw *mw;
+    struct hand hand;
+    uint32_t stag;
+
+    side_open(&bed, a, &shape);
+    hand_open(&hand, a, NULL);
+    region = region_new(a, 4096, TESTBED_ALL | RI_ACCESS_BIND);
+    OK(bed.fake.privileged.mw_allocate(a->pd, false, NULL, &stag, &mw));
+    side_send(a, 0, region_sge(&region, 0, 64));
+    post_bind(1, mw, &region);
+    side_send(a, 2, region_sge(&region, 0, 64));
+    post_bind(3, mw, &region);
+    testbed_passes(&bed, 2);
+    ck_assert(side_idle(a, a->send_cq));
+    hand_execute(&hand, 1);
+    side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 64);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
+    hand_end(&hand, _i ? LOCAL_RESET : LOCAL_CLOSED, 0, 0, 0);
+    hand_die(&hand);
+    expect_flushed(a, a->send_cq, 2, 4);
+    hand_close(&hand);
+    OK(bed.fake.privileged.mw_free(mw));
+    region_free(a, &region);
+}
+END_TEST
+
 /* --- a CQ without room --- */
 
 /* At the receiver, at the sender: the connection ends, and both learn of it. */
@@ -655,6 +703,7 @@ int main(void)
     tcase_add_loop_test(ends, an_end_waits_behind_the_sends, 0, 2);
     tcase_add_loop_test(ends, an_end_is_seen_whatever_waits, 0, 2);
     tcase_add_loop_test(ends, what_is_executed_before_an_end_succeeds, 0, 4);
+    tcase_add_loop_test(ends, nothing_succeeds_behind_what_is_flushed, 0, 2);
     tcase_add_loop_test(ends, an_overflow_ends_the_connection, 0, 2);
     tcase_add_loop_test(ends, nothing_is_written_after_deregistration, 0, 2);
     tc_add_tests(shared, a_qp_connects_again_by_either_wire, both_wires_feed_one_queue);

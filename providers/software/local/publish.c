@@ -130,14 +130,20 @@ static bool is_first(const struct local_qp *qp)
     return atomic_load(&sq->done) == atomic_load_explicit(&sq->next, memory_order_relaxed);
 }
 
-/* When all before it have completed: the peer executes them still. */
+/* Have all before it completed? The peer executes them still. Requests that send nothing may not be
+ * retired yet. */
+static bool has_its_turn(const struct local_qp *qp)
+{
+    if (is_first(qp))
+        return true;
+    qp_retire(qp->core, &qp->core->sq);
+    atomic_thread_fence(memory_order_seq_cst); /* as in must_wait() */
+    return is_first(qp);
+}
+
 static enum step fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
-    if (!is_first(qp)) {
-        qp_retire(qp->core, &qp->core->sq);
-        atomic_thread_fence(memory_order_seq_cst);
-    }
-    if (!is_first(qp))
+    if (!has_its_turn(qp))
         return STEP_WAIT;
     local_fail(qp, wqe, status);
     return STEP_ENDED;
@@ -277,9 +283,11 @@ bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index
 
 /* --- the queue --- */
 
-/* It completes at once; its completion follows those before it. */
+/* It completes at once, so it waits for those before it: if one of them fails, it is flushed. */
 static enum step execute_own(struct local_qp *qp, struct wqe *wqe)
 {
+    if (!has_its_turn(qp))
+        return STEP_WAIT;
     switch (own_execute(qp->core, &qp->requests, wqe)) {
     case OWN_REQUEST_DONE: break;
     case OWN_REQUEST_REFUSED: return fail(qp, wqe, own_refusal(qp->core, wqe));
