@@ -165,7 +165,7 @@ class Measurer:
             if cell.spin is not None:
                 file.write("[ital]\nspin = %d\n" % cell.spin)
             file.write("[interface compare]\nprovider = softrdma\n")
-            options = {"crc": "on", "tcp_congestion": cell.congestion, **dict(cell.conf)}
+            options = {"local": "no", "crc": "on", "tcp_congestion": cell.congestion, **dict(cell.conf)}
             file.writelines("%s = %s\n" % item for item in options.items())
         return {**os.environ, "ITAL_CONF": path,
                 "ITAL_PROVIDER_PATH": os.path.join(self.builddir, "providers/software/.libs")}

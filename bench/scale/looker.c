@@ -161,6 +161,7 @@ static void ital_open(const char *options)
     it_path_t path;
 
     if (fd < 0 || dprintf(fd, "[ital]\n") < 0 || dprintf(fd, options, cpus[1]) < 0 ||
+        dprintf(fd, "[interface softrdma]\nprovider = softrdma\nlocal = no\n") < 0 ||
         setenv("ITAL_CONF", conf, 1))
         fail(conf);
     ia = open_first_ia();

@@ -80,8 +80,8 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
             good &= configure(fake, without[i], "0");
     if (lanes && host_options_type(fake->options, "lanes"))
         good &= configure(fake, "lanes", lanes);
-    if (local && host_options_type(fake->options, "local"))
-        good &= configure(fake, "local", local);
+    if (host_options_type(fake->options, "local")) /* iWARP's octets are looked at, unless asked */
+        good &= configure(fake, "local", local ? local : "no");
     if (access && host_options_type(fake->options, "local_access"))
         good &= configure(fake, "local_access", access);
     for (; own && *own; own += 2)

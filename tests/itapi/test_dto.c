@@ -17,8 +17,7 @@ START_TEST(suppressed_completions)
     one = segment(&from, 0, 100);
     for (it_dto_cookie_t i = 0; i < 10; i++)
         ok(it_post_rdma_write(pair.a.ep, &one, 1, i, QUIETLY, address_in(&to, 0), to.context));
-    ok(it_post_rdma_write(pair.a.ep, &one, 1, 10, IT_COMPLETION_FLAG, address_in(&to, 0),
-                          to.context));
+    ok(it_post_rdma_write(pair.a.ep, &one, 1, 10, BOTH, address_in(&to, 0), to.context));
     expect_done(pair.a.requests, WRITE, 10, IT_DTO_SUCCESS); /* the others are suppressed */
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.a.requests, &event));
 }
