@@ -367,12 +367,21 @@ static void post_until_killed(struct end *end, const struct shown *shown, pid_t 
     ck_assert_uint_ge(completed, kill_at);
 }
 
+/* build-aux/check-long.d/local asks for more. */
+static unsigned long asked(const char *variable, unsigned long otherwise)
+{
+    const char *text = getenv(variable);
+
+    return text && *text ? strtoul(text, NULL, 10) : otherwise;
+}
+
 START_TEST(a_target_is_killed_at_any_moment)
 {
+    const unsigned long rounds = asked("ITAL_TEST_KILLS", tc_count(20));
     struct tc_rng rng = tc_rng(1);
 
     kind = _i;
-    for (unsigned long round = 0; round < tc_count(20); round++) {
+    for (unsigned long round = 0; round < rounds; round++) {
         int from;
         pid_t child = start(take_all, &from, true);
         struct end end;
@@ -491,7 +500,7 @@ static uint64_t read_word(struct end *end, const struct shown *shown, uint64_t o
 /* The processors of both add to one word, the target's program calls nothing. */
 START_TEST(no_atomic_of_two_processes_is_lost)
 {
-    const unsigned long count = tc_long() ? 100000000 : tc_count(1000000);
+    const unsigned long count = asked("ITAL_TEST_ATOMICS", tc_count(1000000));
     int from;
 
     kind = ALLOCATED;
