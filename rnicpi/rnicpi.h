@@ -331,10 +331,13 @@ enum ri_wr_flags {
  */
 
 /*
- * {datagram} Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED,
- * INLINE, NOTIFY, COALESCE. The ah belongs to the QP's PD and lives until the request has
- * completed. A receive has 40 octets more than the message, in front of it, over as many elements
- * as they take: the global route header, if there was one (RI_WC_GRH).
+ * {datagram} Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`, and, with RI_FEATURE_IMMEDIATE,
+ * RI_WR_SEND_IMMEDIATE, which a device may lack for datagrams (INVALID_ARGUMENT); of the flags
+ * SIGNALED, SOLICITED, INLINE, NOTIFY, COALESCE. The ah belongs to the QP's PD and lives until the
+ * request has completed. A remote_qkey whose upper bit is set stands for the Q_Key of the QP. A
+ * receive has 40 octets more than the message, in front of it, over as many elements as they take:
+ * the global route header, if there was one (RI_WC_GRH); over IPv4 the last 20 of them are its
+ * header. One that is too short for its datagram completes as RI_WC_LOCAL_LENGTH.
  */
 
 /* {post-list} Send queue work request. A list is linked by `next`. The provider reads it only
@@ -484,7 +487,9 @@ struct ri_wc {
         uint8_t sl;
         uint8_t path_bits;
         uint8_t reserved[2];
-    } source; /* RI_WC_RECV_DATAGRAM that succeeded; lid, sl, path_bits where ports have LIDs */
+    } source; /* RI_WC_RECV_DATAGRAM that succeeded; lid, sl, path_bits where ports have LIDs. Over
+               * RoCEv2 sl tells the kind of the IP header, as adapters do (A17.4.5.1): 9 IPv6,
+               * 10 IPv4 */
     uint32_t
         immediate_high; /* iWARP, with RI_WC_WITH_IMMEDIATE: the upper half of what the peer sent */
     uint8_t source_gid[16]; /* with RI_WC_GRH: the sender's GID; of RoCE over IPv4 ::ffff:a.b.c.d */
@@ -1424,8 +1429,10 @@ struct ri_privileged_ops {
      * events may come before it returns.
      *
      * {qp-ud} A UD QP goes to RTS without a handover, and has the states IDLE, RTS and ERROR only.
-     * Its first error that is not a flush takes it to ERROR. The event is RI_EVENT_LOCAL_ERROR
-     * where a completion reports the cause, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
+     * Its first error that is not a flush takes it to ERROR; a receive that was too short need not.
+     * The event is RI_EVENT_LOCAL_ERROR where a completion reports the cause, else
+     * RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state. PERMISSION: a Q_Key whose upper bit is set
+     * is for privileged consumers.
      *
      * {qp-destroy} destroy: any state, does not wait for the peer: an open connection goes on
      * closing in order without the QP (see close). After it returned no completion of the QP is
@@ -1515,12 +1522,13 @@ struct ri_privileged_ops {
     enum ri_status (*disconnect)(struct ri_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
     /*
-     * {service} Datagram service (RI_FEATURE_UD). request: source, destination, service_id,
-     * deadline and private data count; once per connection; SERVICE_REPLY or FAILED follows. reply:
-     * the answer to a connection_request with `datagram`, instead of accept and reject; no event
-     * follows, and the reply reaches the peer although the caller destroys the connection at once.
-     * INVALID_ARGUMENT: a qkey that cannot be told. A listener hears connections or datagrams; for
-     * a service_id that is not of its kind listen answers NOT_SUPPORTED.
+     * {service} Datagram service (RI_FEATURE_UD and RI_FEATURE_CONNECTION_SET_A). request: source,
+     * destination, service_id, deadline and private data count; once per connection; SERVICE_REPLY
+     * or FAILED follows. reply: the answer to a connection_request with `datagram`, instead of
+     * accept and reject; no event follows, and the reply reaches the peer although the caller
+     * destroys the connection at once. INVALID_ARGUMENT: a qkey that cannot be told. A listener
+     * hears connections or datagrams; for a service_id that is not of its kind listen answers
+     * NOT_SUPPORTED.
      */
     enum ri_status (*service_request)(struct ri_connection *connection,
                                       const struct ri_connect_param *param);

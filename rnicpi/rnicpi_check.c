@@ -70,7 +70,10 @@ enum ri_status ri_provider_check(const struct ri_provider *provider, const char 
 #operation, offsetof(struct ri_user_ops, operation), true, (features) \
     }
 
-/* Operations that a provider needs with any of the features; without features: always. */
+#define SERVICE (RI_FEATURE_UD | RI_FEATURE_CONNECTION_SET_A)
+
+/* Operations that a provider needs with any of the features; without features: always. Those of
+ * SERVICE: with both. */
 static const struct {
     const char *name;
     size_t at;
@@ -113,8 +116,8 @@ static const struct {
     PRIVILEGED(confirm, RI_FEATURE_THREE_WAY),
     PRIVILEGED(reject, RI_FEATURE_CONNECTION_SET_A),
     PRIVILEGED(disconnect, RI_FEATURE_CONNECTION_SET_A),
-    PRIVILEGED(service_request, RI_FEATURE_UD),
-    PRIVILEGED(service_reply, RI_FEATURE_UD),
+    PRIVILEGED(service_request, SERVICE),
+    PRIVILEGED(service_reply, SERVICE),
     PRIVILEGED(local_make, RI_FEATURE_LOCAL),
     PRIVILEGED(local_take, RI_FEATURE_LOCAL),
     PRIVILEGED(local_drop, RI_FEATURE_LOCAL),
@@ -136,6 +139,13 @@ static bool has(const void *table, uint32_t size, size_t at)
     return at + SLOT <= size && memcmp((const char *)table + at, &absent, SLOT) != 0;
 }
 
+static bool is_needed(uint64_t with, uint64_t features)
+{
+    if (with == SERVICE)
+        return (features & SERVICE) == SERVICE;
+    return !with || features & with;
+}
+
 const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
                                  const struct ri_user_ops *user, uint64_t features)
 {
@@ -143,7 +153,7 @@ const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
         const void *table = needed[i].user ? (const void *)user : privileged;
         uint32_t size = needed[i].user ? user->size : privileged->size;
 
-        if (needed[i].features && !(features & needed[i].features))
+        if (!is_needed(needed[i].features, features))
             continue;
         if (!has(table, size, needed[i].at))
             return needed[i].name;

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 struct end bed[2];
+enum ri_qp_type bed_type = RI_QP_RC;
 
 static struct end *peer_of(const struct end *end)
 {
@@ -26,7 +27,7 @@ static void open_objects(struct end *end)
                                        RI_ACCESS_REMOTE_ATOMIC,
                              .length = BED_MEMORY };
     struct ri_qp_attr qp = { .size = sizeof(qp),
-                             .type = RI_QP_RC,
+                             .type = bed_type,
                              .context = &end->events,
                              .lane = end->fake.lane,
                              .max_send_wr = 256,
@@ -34,7 +35,8 @@ static void open_objects(struct end *end)
                              .max_send_sge = 4,
                              .max_recv_sge = 4,
                              .max_write_sge = 4,
-                             .max_read_sge = 1 };
+                             .max_read_sge = 1,
+                             .qkey = BED_KEY };
     struct ri_qp_info info = { .size = sizeof(info) };
 
     end->memory = mmap(NULL, BED_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
@@ -290,6 +292,16 @@ void bed_await_event(struct end *end, enum ri_event_type type)
     ck_assert_msg(bed_wait(has_come, &awaited, BED_TIMEOUT), "event %d does not come", (int)type);
 }
 
+static uint64_t find_counter(const char *const *names, const uint64_t *values, size_t count,
+                             const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return values[i];
+    ck_abort_msg("there is no counter \"%s\"", name);
+    return 0;
+}
+
 uint64_t bed_counter(struct end *end, const char *name)
 {
     const char *names[64];
@@ -297,9 +309,15 @@ uint64_t bed_counter(struct end *end, const char *name)
     size_t count = 64;
 
     OK(end->fake.privileged.rnic_counters(end->fake.rnic, names, values, &count));
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], name))
-            return values[i];
-    ck_abort_msg("there is no counter \"%s\"", name);
-    return 0;
+    return find_counter(names, values, count, name);
+}
+
+uint64_t bed_qp_counter(struct end *end, const char *name)
+{
+    const char *names[64];
+    uint64_t values[64];
+    size_t count = 64;
+
+    OK(end->fake.privileged.qp_counters(end->qp, names, values, &count));
+    return find_counter(names, values, count, name);
 }

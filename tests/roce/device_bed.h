@@ -38,6 +38,9 @@ struct end {
 };
 
 extern struct end bed[2];
+/* What bed_open() makes; at first RC. */
+extern enum ri_qp_type bed_type;
+#define BED_KEY 0x11223344u /* of both QPs for datagrams */
 
 /* n: 127.0.0.n, or ::1 for 0, of both ends; options of softroce as fake_host_open has them. */
 void bed_open(uint32_t n, const char *const *options);
@@ -63,7 +66,8 @@ void bed_take_none(struct end *end, struct ri_cq *cq);
 /* The event comes, if it has not. */
 void bed_await_event(struct end *end, enum ri_event_type type);
 unsigned int bed_events(const struct end *end, enum ri_event_type type);
-/* A counter of the RNIC. */
+/* A counter of the RNIC, and of the QP. */
 uint64_t bed_counter(struct end *end, const char *name);
+uint64_t bed_qp_counter(struct end *end, const char *name);
 
 #endif

@@ -53,7 +53,9 @@ const struct wire sim_wire = {
     .count = count,
     .post_send = wire_post_send,
     .start = start,
+    .hide = rc_hide,
     .qp_free = rc_qp_free,
+    .counter = rc_counter,
     RC_WIRE_MEMBERS,
 };
 

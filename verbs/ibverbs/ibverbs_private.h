@@ -51,7 +51,7 @@ void vb_import_release(struct vb_context *origin);
 /* Takes cmd_fd on success. 0 or an error number. */
 int vb_context_import(struct vb_context *origin, int cmd_fd, struct vb_context **import);
 
-/* pd.c: a path, without its source where it is not global. 0, or an error number. */
+/* ah.c: a path, without its source where it is not global. 0, or an error number. */
 int vb_path(struct vb_context *context, const struct ibv_ah_attr *from, struct ri_ah_attr *to);
 
 /* qp_state.c: the QP's flags (enum ri_qp_flags) with the rights of these enum ibv_access_flags. */

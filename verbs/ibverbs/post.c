@@ -47,9 +47,9 @@ static void convert_atomic(const struct ibv_send_wr *from, struct ri_send_wr *to
 }
 
 static bool convert_send(const struct vb_qp *qp, const struct ibv_send_wr *from,
-                         struct ri_send_wr *to)
+                         struct ri_send_wr *to, enum ri_wr_opcode opcode)
 {
-    to->opcode = RI_WR_SEND;
+    to->opcode = (uint16_t)opcode;
     if (likely(qp->ibv.qp_base.qp_type != IBV_QPT_UD))
         return true;
     if (!from->wr.ud.ah || !vb_ah_of(from->wr.ud.ah)->ual)
@@ -73,7 +73,7 @@ static inline bool convert_operation(const struct vb_qp *qp, const struct ibv_se
                                      struct ri_send_wr *to)
 {
     switch (from->opcode) {
-    case IBV_WR_SEND: return convert_send(qp, from, to);
+    case IBV_WR_SEND: return convert_send(qp, from, to, RI_WR_SEND);
     case IBV_WR_RDMA_WRITE: convert_rdma(from, to, RI_WR_RDMA_WRITE); return true;
     case IBV_WR_RDMA_READ: convert_rdma(from, to, RI_WR_RDMA_READ); return true;
     case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -81,9 +81,8 @@ static inline bool convert_operation(const struct vb_qp *qp, const struct ibv_se
         to->immediate = be32toh(from->imm_data);
         return true;
     case IBV_WR_SEND_WITH_IMM:
-        to->opcode = RI_WR_SEND_IMMEDIATE;
         to->immediate = be32toh(from->imm_data);
-        return true;
+        return convert_send(qp, from, to, RI_WR_SEND_IMMEDIATE);
     case IBV_WR_SEND_WITH_INV:
         to->opcode = RI_WR_SEND_INVALIDATE;
         to->invalidate_stag = from->invalidate_rkey;

@@ -100,10 +100,10 @@ static int needed(enum ibv_qp_state from, enum ibv_qp_state to, enum ibv_qp_type
 
     if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
         return IBV_QP_STATE;
+    if (type == IBV_QPT_UD && from == IBV_QPS_RESET && to == IBV_QPS_INIT)
+        return RC(IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
     if (type == IBV_QPT_UD)
-        return from == IBV_QPS_RESET && to == IBV_QPS_INIT
-                   ? RC(IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
-                   : IBV_QP_STATE;
+        return from == IBV_QPS_RTR && to == IBV_QPS_RTS ? RC(IBV_QP_SQ_PSN) : IBV_QP_STATE;
     if (from == IBV_QPS_RESET && to == IBV_QPS_INIT)
         return RC(IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
@@ -289,11 +289,12 @@ static int reset(struct vb_qp *qp)
     return vb_errno(status);
 }
 
+/* It receives from RTR on, so the device's is in RTS then; the gate is open in RTS. */
 static int modify_ud(struct vb_qp *qp, enum ibv_qp_state to)
 {
     enum ri_status status = RI_OK;
 
-    if (to == IBV_QPS_RTS && vb_qp_state(qp) == IBV_QPS_RTR)
+    if (to == IBV_QPS_RTR && vb_qp_state(qp) == IBV_QPS_INIT)
         status = ual_qp_set_state(&qp->ual, RI_QPS_RTS);
     if (status == RI_OK)
         vb_qp_enter(qp, to, VB_GATE_OPEN);

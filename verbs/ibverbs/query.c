@@ -101,6 +101,10 @@ static void fill_paging(struct ibv_device_attr_ex *attr)
 
     if (attr->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
         rc |= IBV_ODP_SUPPORT_ATOMIC;
+    if (attr->orig_attr.max_ah)
+        attr->odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND |
+                                                        IBV_ODP_SUPPORT_RECV |
+                                                        IBV_ODP_SUPPORT_SRQ_RECV;
     attr->odp_caps.general_caps = IBV_ODP_SUPPORT;
     attr->odp_caps.per_transport_caps.rc_odp_caps = rc;
 }

@@ -127,6 +127,16 @@ static inline bool is_plain(const struct wqe *wqe)
     return !(wqe->status | wqe->wc_flags);
 }
 
+/* Of a receive of datagrams, which is never plain. */
+static void describe_datagram(struct ri_wc *wc, const struct wqe *wqe)
+{
+    wc->opcode = RI_WC_RECV_DATAGRAM;
+    wc->source.qpn = wqe->rkey;
+    wc->source.sl = wqe->opcode;
+    memcpy(wc->source_gid, &wqe->remote_addr, sizeof(wqe->remote_addr));
+    memcpy(wc->source_gid + sizeof(wqe->remote_addr), &wqe->compare, sizeof(wqe->compare));
+}
+
 /* The members of a completion that is not plain. */
 static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
 {
@@ -188,6 +198,8 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
                      wq->receive && qp->srq);
         cq->marked -= cq_marked(wc);
         describe_more(wc, wqe);
+        if (wq->receive && qp->type == RI_QP_UD)
+            describe_datagram(wc, wqe);
         if (wqe->flags & WQE_PART && !wq->receive) {
             wc->status = culprit(wq, index, posted)->status;
             wq->part_failed = true;

@@ -19,13 +19,23 @@ static_assert(offsetof(struct qp, upcalls) >= offsetof(struct qp, cq_wait) + 64,
  * sooner than others. */
 #define PART_ROOM_MAX 1024u
 
+static bool has_type(const struct ri_rnic_attr *limits, enum ri_qp_type type)
+{
+    switch (type) {
+    case RI_QP_RC: return true;
+    case RI_QP_UD: return limits->features & RI_FEATURE_UD;
+    case RI_QP_UC: return limits->features & RI_FEATURE_UC;
+    }
+    return false;
+}
+
 static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct ri_qp_attr *attr)
 {
     bool own = !attr->srq; /* else the receive queue's sizes are not looked at */
 
-    if (attr->type != RI_QP_RC)
+    if (!has_type(limits, attr->type))
         return RI_ERR_NOT_SUPPORTED;
-    if (!attr->send_cq || !attr->recv_cq)
+    if (!attr->send_cq || !attr->recv_cq || (attr->type == RI_QP_UD && attr->port >= limits->ports))
         return RI_ERR_INVALID_ARGUMENT;
     if (attr->max_send_wr > limits->max_send_wr ||
         (own && attr->max_recv_wr > limits->max_recv_wr) ||
@@ -113,6 +123,7 @@ enum ri_status core_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struc
     qp->send_cq = container_of(attr->send_cq, struct cq, base);
     qp->recv_cq = container_of(attr->recv_cq, struct cq, base);
     qp->qpn = atomic_fetch_add(&rnic->next_qpn, 1) + 1;
+    qp->type = (uint8_t)attr->type;
     qp->attr.ird = attr->ird;
     qp->attr.ord = attr->ord;
     atomic_init(&qp->attr.flags, attr->flags);

@@ -117,6 +117,7 @@ struct qp {
     struct pd *recv_pd;
     uint32_t qpn;
     uint32_t max_read_sge, max_write_sge;
+    uint8_t type; /* enum ri_qp_type */
 
     /* Under srq->qps_lock. */
     struct qp *srq_prev, *srq_next;

@@ -18,7 +18,8 @@ struct qp;
 /* One request, as posted. The index runs freely; slot = index & mask. */
 struct wqe {
     uint64_t cookie;
-    uint64_t remote_addr;
+    uint64_t
+        remote_addr; /* received datagrams: 8 octets of the sender's GID, the others: compare */
     uint64_t length; /* octets of all elements */
     union {
         uint64_t compare; /* atomics, until they are built */
@@ -31,7 +32,7 @@ struct wqe {
     /* atomics: to add or to swap in; immediate data: 8 octets as a number; else the STag that is
      * invalidated or bound */
     uint64_t operand;
-    uint32_t rkey;
+    uint32_t rkey;     /* received datagrams: the sender's QPN */
     uint32_t byte_len; /* for the completion */
     uint32_t num_sge;
     uint32_t vendor_error;
@@ -40,7 +41,7 @@ struct wqe {
     /* The outcome is known: it may be retired when all before it are. */
     atomic_bool done;
     uint16_t flags; /* enum ri_wr_flags, WQE_ANSWERED */
-    uint8_t opcode; /* enum ri_wr_opcode; receive queue: unused */
+    uint8_t opcode; /* enum ri_wr_opcode; received datagrams: ri_wc.source.sl */
     struct ri_sge sges[];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The carrier of the engine: packets to the socket, time, timers. A sender's packets leave before
+ * The carrier of the engines: packets to the socket, time, timers. A sender's packets leave before
  * the call returns, or are given back: nothing waits here.
  */
 #include "device.h"
@@ -11,11 +11,11 @@
 
 /* --- packets --- */
 
-static struct roce_sender *take_sender(struct roce_qp *qp)
+static struct roce_sender *take_sender(const struct roce_qp *qp, struct roce_port *port)
 {
-    struct roce_sender *senders = qp->port->senders;
+    struct roce_sender *senders = port->senders;
 
-    for (uint32_t i = qp->rc.core.qpn >> 7;; i++) {
+    for (uint32_t i = qp->core.qpn >> 7;; i++) {
         if (spinlock_try(&senders[i % SENDERS].lock))
             return &senders[i % SENDERS];
         if (i % SENDERS == SENDERS - 1)
@@ -61,37 +61,47 @@ static void add(struct roce_qp *qp, struct net_tx *tx, const struct rc_batch *ba
 }
 
 /* Asks to be told when there is room. The mark comes first: who is told looks for it. */
-static void await_room(struct roce_qp *qp)
+static void await_room(struct roce_qp *qp, const struct roce_port *port)
 {
-    const struct ri_host *host = qp->rc.core.rnic->host;
+    const struct ri_host *host = qp->core.rnic->host;
 
     atomic_store(&qp->waits, true);
-    host->rewatch(host, qp->port->watch, EPOLLIN | EPOLLOUT);
+    host->rewatch(host, port->watch, EPOLLIN | EPOLLOUT);
 }
 
-/* What the kernel refuses is lost: the engine sends it again, or gives up. A packet that is too
- * long is too long the next time. */
-static uint32_t carrier_send(struct rc_qp *rc, const struct rc_batch *batch)
+/* What the kernel refuses is lost. Returns how many packets are left, for which the socket has no
+ * room. *too_long is set if one was longer than the way takes. */
+static uint32_t flush(struct roce_qp *qp, struct roce_sender *sender, bool *too_long)
 {
-    struct roce_qp *qp = roce_qp(rc);
-    struct roce_sender *sender = take_sender(qp);
     struct net_stop stop = { .error = 0 };
-    bool too_long = false;
-    uint32_t left = 0;
+    uint32_t left;
 
-    for (uint32_t i = 0; i < batch->count; i++)
-        add(qp, sender->tx, batch, i);
     while (!net_tx_flush(sender->tx, &stop) && stop.error != EAGAIN) {
-        atomic_fetch_add(&roce_rnic(rc->core.rnic)->counters.unsent, stop.packets);
+        atomic_fetch_add(&roce_rnic(qp->core.rnic)->counters.unsent, stop.packets);
         roce_warn_unsent(qp, stop.error);
-        too_long |= stop.error == EMSGSIZE;
+        *too_long |= stop.error == EMSGSIZE;
     }
     left = net_tx_pending(sender->tx);
     net_tx_clear(sender->tx);
+    return left;
+}
+
+/* The engine sends again what is lost, or gives up. A packet that is too long is too long the next
+ * time. */
+static uint32_t carrier_send(struct rc_qp *rc, const struct rc_batch *batch)
+{
+    struct roce_qp *qp = roce_qp(rc);
+    struct roce_sender *sender = take_sender(qp, qp->port);
+    bool too_long = false;
+    uint32_t left;
+
+    for (uint32_t i = 0; i < batch->count; i++)
+        add(qp, sender->tx, batch, i);
+    left = flush(qp, sender, &too_long);
     spinlock_unlock(&sender->lock);
     if (left)
-        await_room(qp);
-    if (unlikely(too_long))
+        await_room(qp, qp->port);
+    if (unlikely(too_long) && !rc->attr.unreliable)
         rc_break(rc, "its packets are longer than the way to the peer takes");
     return batch->count - left;
 }
@@ -101,7 +111,7 @@ void roce_send_cnp(struct roce_qp *qp)
     const struct bth_packet packet = {
         .opcode = BTH_CNP, .becn = true, .p_key = BTH_P_KEY, .dest_qpn = qp->rc.attr.dest_qpn
     };
-    struct roce_sender *sender = take_sender(qp);
+    struct roce_sender *sender = take_sender(qp, qp->port);
     uint8_t header[BTH_HEADERS_MAX];
     struct net_stop stop;
 
@@ -111,6 +121,47 @@ void roce_send_cnp(struct roce_qp *qp)
         count_up(&qp->rc.counters.cnps_sent, 1);
     net_tx_clear(sender->tx);
     spinlock_unlock(&sender->lock);
+}
+
+/* --- datagrams --- */
+
+static const struct roce_ah *handle(const struct ud_batch *batch, uint32_t which)
+{
+    return container_of(batch->packets[which].ah, struct roce_ah, ud);
+}
+
+/* Those from `first` on that leave by one address, *count. Returns how many were taken. */
+static uint32_t send_run(struct roce_qp *qp, const struct ud_batch *batch, uint32_t first,
+                         uint32_t *count)
+{
+    struct roce_port *port = handle(batch, first)->port;
+    struct roce_sender *sender = take_sender(qp, port);
+    uint32_t i = first, left;
+    bool too_long = false; /* a datagram that is lost, as others */
+
+    for (; i < batch->count && handle(batch, i)->port == port; i++) {
+        const struct ud_out *out = &batch->packets[i];
+        bool added = net_tx_add(sender->tx, &handle(batch, i)->path, out->header, out->header_len,
+                                &batch->iov[out->iov], out->iovs, out->payload_len);
+
+        contract(added);
+    }
+    left = flush(qp, sender, &too_long);
+    spinlock_unlock(&sender->lock);
+    if (left)
+        await_room(qp, port);
+    *count = i - first;
+    return *count - left;
+}
+
+static uint32_t carrier_send_datagrams(struct ud_qp *ud, const struct ud_batch *batch)
+{
+    struct roce_qp *qp = container_of(ud, struct roce_qp, ud);
+    uint32_t done = 0, count = 0, taken = 0;
+
+    for (; done < batch->count && taken == count; done += taken)
+        taken = send_run(qp, batch, done, &count);
+    return done;
 }
 
 /* --- room --- */
@@ -128,7 +179,7 @@ static uint32_t next_waiting(struct lane *lane, const struct roce_port *port, ui
         if (at->on_lane.number <= *after)
             continue;
         *after = at->on_lane.number;
-        if (qp->port != port || !atomic_exchange(&qp->waits, false))
+        if ((!roce_is_datagram(qp) && qp->port != port) || !atomic_exchange(&qp->waits, false))
             continue;
         atomic_fetch_add(&at->upcalls, 1);
         qps[count++] = qp;
@@ -146,8 +197,11 @@ void roce_resume(struct lane *lane, struct roce_port *port)
     lane_assert_run(lane);
     while ((count = next_waiting(lane, port, &after, qps, ARRAY_SIZE(qps))))
         for (uint32_t i = 0; i < count; i++) {
-            rc_resume(&qps[i]->rc);
-            atomic_fetch_sub(&qps[i]->rc.core.upcalls, 1);
+            if (roce_is_datagram(qps[i]))
+                ud_resume(&qps[i]->ud);
+            else
+                rc_resume(&qps[i]->rc);
+            atomic_fetch_sub(&qps[i]->core.upcalls, 1);
         }
 }
 
@@ -188,14 +242,14 @@ void roce_timers_init(struct roce_qp *qp)
 
 static _Atomic(struct roce_qp *) *place_of(const struct roce_qp *qp)
 {
-    const struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
+    const struct roce_rnic *device = roce_rnic(qp->core.rnic);
 
-    return &device->table[qp->rc.core.qpn >> device->shift];
+    return &device->table[qp->core.qpn >> device->shift];
 }
 
 void roce_show(struct roce_qp *qp)
 {
-    tx_assert_inside(&qp->rc.core);
+    tx_assert_inside(&qp->core);
     atomic_store_explicit(place_of(qp), qp, memory_order_release);
 }
 
@@ -208,6 +262,16 @@ static void carrier_hide(struct rc_qp *rc)
     for (int i = 0; i < RC_SIDES; i++)
         host->timer_cancel(host, rc->core.lane->base.context, &qp->timers[i]);
 }
+
+static void carrier_hide_datagrams(struct ud_qp *ud)
+{
+    atomic_store(place_of(container_of(ud, struct roce_qp, ud)), NULL);
+}
+
+const struct ud_carrier roce_ud_carrier = {
+    .send = carrier_send_datagrams,
+    .hide = carrier_hide_datagrams,
+};
 
 const struct rc_carrier roce_carrier = {
     .send = carrier_send,

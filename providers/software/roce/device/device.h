@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device softroce: RoCEv2 in the process, QPs connected by numbers. What its files share.
+ * The device softroce: RoCEv2 in the process, QPs connected by numbers and QPs for datagrams. What
+ * its files share.
  *
- * It joins roce/rc (packets of a QP) to roce/net (sockets) as the wire of an RNIC of the core. One
- * lane receives what is for the RNIC's slot, on each address in use.
+ * It joins roce/rc and roce/datagram (packets of a QP) to roce/net (sockets) as the wire of an RNIC
+ * of the core. One lane receives what is for the RNIC's slot, on each address in use.
  *
  * Locks: `lock` guards addresses and GIDs, and is held by control verbs alone; net's lock and the
  * lane's are taken inside it. Nothing on the data path takes it. A place of `table` is written
@@ -12,6 +13,7 @@
 #ifndef ITAL_SOFTROCE_DEVICE_H
 #define ITAL_SOFTROCE_DEVICE_H
 
+#include "providers/software/roce/datagram/datagram.h"
 #include "providers/software/roce/net/gids.h"
 #include "providers/software/roce/net/net.h"
 #include "providers/software/roce/rc/rc.h"
@@ -66,6 +68,8 @@ struct roce_rnic {
     int gids_fd; /* -1: changes are not told */
     struct ri_watch *gids_watch, *share_watch;
     _Atomic(struct roce_port *) ports;
+    bool datagrams; /* a QP for them has begun: all addresses are open. Under lock */
+    atomic_ullong ahs;
     /* QPs from RTR on, by what is above the slot's bits of their numbers. */
     _Atomic(struct roce_qp *) *table;
     uint32_t shift;
@@ -86,9 +90,14 @@ enum roce_phase {
 };
 
 struct roce_qp {
-    struct rc_qp rc;
+    union { /* by core.type */
+        struct qp core;
+        struct rc_qp rc;
+        struct ud_qp ud;
+    };
     atomic_uint phase; /* enum roce_phase; control verbs write it */
-    uint32_t known;    /* enum ri_qp_modify_mask */
+    /* Of a QP that is connected by numbers. */
+    uint32_t known; /* enum ri_qp_modify_mask */
     struct ri_ah_attr ah;
     struct roce_port *port;
     struct net_path path;
@@ -105,6 +114,13 @@ struct roce_qp {
     bool asked;
     int reach;
     bool silence_told;
+};
+
+/* An address handle. */
+struct roce_ah {
+    struct ud_ah ud;
+    struct roce_port *port;
+    struct net_path path;
 };
 
 #define TOUCHED_MAX 64u
@@ -142,7 +158,12 @@ static inline struct roce_qp *roce_qp(struct rc_qp *rc)
 
 static inline struct roce_qp *roce_qp_of(struct ri_qp *base)
 {
-    return container_of(base, struct roce_qp, rc.core.base);
+    return container_of(base, struct roce_qp, core.base);
+}
+
+static inline bool roce_is_datagram(const struct roce_qp *qp)
+{
+    return qp->core.type == RI_QP_UD;
 }
 
 static inline enum roce_phase roce_phase(const struct roce_qp *qp)
@@ -170,6 +191,9 @@ uint32_t roce_mtu(struct roce_rnic *device);
 enum ri_status roce_find_path(struct roce_rnic *device, const struct ri_ah_attr *wanted,
                               struct roce_port **port, struct net_path *path,
                               struct ri_ah_attr *ah);
+/* A QP for datagrams begins: what is sent to any address of the table reaches it.
+ * RI_ERR_UNREACHABLE: none can be opened. */
+enum ri_status roce_open_all(struct roce_rnic *device);
 /* What the host's thread watches for the lane, which has been opened. */
 enum ri_status roce_watch(struct roce_rnic *device);
 /* No upcall comes any more; then the addresses are closed. */
@@ -180,6 +204,8 @@ void roce_close_ports(struct roce_rnic *device);
 extern const struct rc_carrier roce_carrier;
 /* A CNP to the QP's peer (P-031). In a pass. */
 void roce_send_cnp(struct roce_qp *qp);
+/* Datagrams: their address handles are struct roce_ah. */
+extern const struct ud_carrier roce_ud_carrier;
 /* The socket has room again: those that wait go on. In a pass. */
 void roce_resume(struct lane *lane, struct roce_port *port);
 /* Packets for the QP are given to it, or not any more. Inside tx. */
@@ -203,7 +229,10 @@ bool roce_lane_is_idle(const struct lane *lane);
 
 /* --- wire.c --- */
 
+/* Of QPs that are connected by numbers, and what all QPs of the device have. */
 extern const struct wire roce_wire;
+/* Of QPs for datagrams that are in RTS. */
+extern const struct wire roce_ud_wire;
 
 /* --- qp.c, modify.c --- */
 
@@ -213,5 +242,14 @@ enum ri_status roce_qp_destroy(struct ri_qp *base);
 /* As InfiniBand has it, of what the core and the phase say. */
 enum ri_qp_state roce_qp_state(const struct roce_qp *qp);
 enum ri_status roce_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+
+/* --- datagrams.c --- */
+
+enum ri_status roce_ah_create(struct ri_pd *base, const struct ri_ah_attr *attr,
+                              struct ri_ah **out);
+enum ri_status roce_ah_modify(struct ri_ah *base, const struct ri_ah_attr *attr);
+enum ri_status roce_ah_destroy(struct ri_ah *base);
+/* {qp-ud} */
+enum ri_status roce_ud_modify(struct roce_qp *qp, const struct ri_qp_modify *modify);
 
 #endif

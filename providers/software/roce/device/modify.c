@@ -10,6 +10,10 @@
 #define NUMBERS_BITS                                                                        \
     (RI_QPM_PORT | PATH_BITS | RI_QPM_SEND_PSN | RI_QPM_IRD | RI_QPM_ORD | RI_QPM_TIMEOUT | \
      RI_QPM_RETRY_COUNT | RI_QPM_RNR_RETRY | RI_QPM_RNR_TIMER)
+/* UC has none of these. */
+#define RELIABLE_BITS                                                                   \
+    (RI_QPM_IRD | RI_QPM_ORD | RI_QPM_TIMEOUT | RI_QPM_RETRY_COUNT | RI_QPM_RNR_RETRY | \
+     RI_QPM_RNR_TIMER)
 
 static enum ri_status to_init(struct roce_qp *qp, const struct ri_qp_modify *modify);
 static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modify);
@@ -17,6 +21,7 @@ static enum ri_status to_rts(struct roce_qp *qp, const struct ri_qp_modify *modi
 static enum ri_status stay(struct roce_qp *qp, const struct ri_qp_modify *modify);
 static enum ri_status to_sqd(struct roce_qp *qp, const struct ri_qp_modify *modify);
 static enum ri_status resume(struct roce_qp *qp, const struct ri_qp_modify *modify);
+static enum ri_status recover(struct roce_qp *qp, const struct ri_qp_modify *modify);
 
 static const struct transition {
     enum ri_qp_state from, to;
@@ -31,6 +36,7 @@ static const struct transition {
       RI_QPM_FLAGS | RI_QPM_RNR_TIMER, to_rts },
     { RI_QPS_RTS, RI_QPS_RTS, 0, RI_QPM_FLAGS | RI_QPM_RNR_TIMER, stay },
     { RI_QPS_SQD, RI_QPS_RTS, 0, RI_QPM_FLAGS | RI_QPM_RNR_TIMER, resume },
+    { RI_QPS_SQE, RI_QPS_RTS, 0, RI_QPM_FLAGS, recover },
     { RI_QPS_RTS, RI_QPS_SQD, 0, 0, to_sqd },
     { RI_QPS_SQD, RI_QPS_SQD, 0, 0, to_sqd },
 };
@@ -63,9 +69,10 @@ static enum ri_status check(const struct roce_qp *qp, const struct ri_qp_modify 
 {
     struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
     const uint32_t mask = modify->mask & ~(uint32_t)RI_QPM_STATE;
+    const uint32_t has = ~(qp->core.type == RI_QP_UC ? RELIABLE_BITS : 0u);
+    const uint32_t needed = way->needed & has, allowed = way->allowed & has;
 
-    if ((mask & way->needed) != way->needed || mask & ~(way->needed | way->allowed) ||
-        !in_range(device, modify))
+    if ((mask & needed) != needed || mask & ~(needed | allowed) || !in_range(device, modify))
         return RI_ERR_INVALID_ARGUMENT;
     if (((mask & RI_QPM_IRD) && modify->ird > device->core.attr.max_ird) ||
         ((mask & RI_QPM_ORD) && modify->ord > device->core.attr.max_ord))
@@ -112,13 +119,16 @@ static enum ri_status to_init(struct roce_qp *qp, const struct ri_qp_modify *mod
 }
 
 /* The requester's attributes come at the next transition. */
-static struct rc_attr responder_attr(const struct ri_qp_modify *modify)
+static struct rc_attr responder_attr(const struct roce_qp *qp, const struct ri_qp_modify *modify)
 {
+    bool unreliable = qp->core.type == RI_QP_UC;
+
     return (struct rc_attr){ .dest_qpn = modify->destination_qpn,
                              .rq_psn = modify->receive_psn,
                              .mtu = modify->path_mtu,
-                             .rnr_timer = modify->rnr_timer,
-                             .ird = modify->ird,
+                             .rnr_timer = unreliable ? 0 : modify->rnr_timer,
+                             .ird = unreliable ? 0 : modify->ird,
+                             .unreliable = unreliable,
                              .wire = &roce_wire,
                              .carrier = &roce_carrier };
 }
@@ -126,7 +136,7 @@ static struct rc_attr responder_attr(const struct ri_qp_modify *modify)
 /* The QP is on no list, and nobody else uses what is filled in here. Inside tx. */
 static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modify)
 {
-    const struct rc_attr attr = responder_attr(modify);
+    const struct rc_attr attr = responder_attr(qp, modify);
     struct qp *core = &qp->rc.core;
     enum ri_status status;
 
@@ -163,11 +173,12 @@ static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modi
 
 static enum ri_status to_rts(struct roce_qp *qp, const struct ri_qp_modify *modify)
 {
+    const bool reliable = qp->core.type == RI_QP_RC;
     const struct rc_attr attr = { .sq_psn = modify->send_psn,
-                                  .timeout = modify->timeout,
-                                  .retry_cnt = modify->retry_count,
-                                  .rnr_retry = modify->rnr_retry,
-                                  .ord = modify->ord };
+                                  .timeout = reliable ? modify->timeout : 0,
+                                  .retry_cnt = reliable ? modify->retry_count : 0,
+                                  .rnr_retry = reliable ? modify->rnr_retry : 0,
+                                  .ord = reliable ? modify->ord : 0 };
     struct qp *core = &qp->rc.core;
     enum ri_status status;
 
@@ -176,9 +187,9 @@ static enum ri_status to_rts(struct roce_qp *qp, const struct ri_qp_modify *modi
     if (status == RI_OK) {
         take_attributes(qp, modify);
         spinlock_lock(&core->life.lock);
-        core->attr.ord = modify->ord;
-        core->attr.reads_agreed = modify->ord > 0;
-        core->attr.rnr_retry = modify->rnr_retry;
+        core->attr.ord = attr.ord;
+        core->attr.reads_agreed = attr.ord > 0;
+        core->attr.rnr_retry = attr.rnr_retry;
         spinlock_unlock(&core->life.lock);
         set_phase(qp, PHASE_RTS);
     }
@@ -206,6 +217,16 @@ static enum ri_status resume(struct roce_qp *qp, const struct ri_qp_modify *modi
     set_phase(qp, PHASE_RTS);
     tx_leave(&qp->rc.core);
     tx_run(&qp->rc.core);
+    return RI_OK;
+}
+
+/* UC: a request has failed. */
+static enum ri_status recover(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    stay(qp, modify);
+    tx_enter(&qp->core);
+    rc_recover(&qp->rc);
+    tx_leave(&qp->core);
     return RI_OK;
 }
 
@@ -285,8 +306,8 @@ static enum ri_status change(struct roce_qp *qp, const struct ri_qp_modify *modi
 enum ri_status roce_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
 {
     struct roce_qp *qp = roce_qp_of(base);
-    enum ri_status status = change(qp, modify);
+    enum ri_status status = roce_is_datagram(qp) ? roce_ud_modify(qp, modify) : change(qp, modify);
 
-    qp_deliver(&qp->rc.core);
+    qp_deliver(&qp->core);
     return status;
 }

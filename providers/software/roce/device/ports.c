@@ -161,6 +161,8 @@ static enum ri_status add_port(struct roce_rnic *device, const struct net_gid *g
         free_port(port);
         return status;
     }
+    if (device->datagrams)
+        net_port_want_hop_limit(port->net);
     port->next = atomic_load(&device->ports);
     atomic_store(&device->ports, port);
     *out = port;
@@ -205,6 +207,37 @@ static int source_for(const struct net_gids *gids, const uint8_t to[static GID_L
             return (int)i;
     }
     return own;
+}
+
+/* Those that can be opened. Under lock. */
+static enum ri_status open_all(struct roce_rnic *device)
+{
+    enum ri_status status = RI_ERR_UNREACHABLE;
+
+    for (uint32_t i = 0; i < device->gids.count; i++) {
+        struct roce_port *port;
+
+        if (!is_none(device->gids.entry[i].gid) &&
+            find_port(device, &device->gids.entry[i], &port) == RI_OK)
+            status = RI_OK;
+    }
+    return status;
+}
+
+enum ri_status roce_open_all(struct roce_rnic *device)
+{
+    enum ri_status status = RI_OK;
+
+    pthread_mutex_lock(&device->lock);
+    if (!device->datagrams) {
+        device->datagrams = true;
+        for (struct roce_port *port = atomic_load(&device->ports); port; port = port->next)
+            net_port_want_hop_limit(port->net);
+        status = open_all(device);
+        device->datagrams = status == RI_OK;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
 }
 
 static enum ri_status find_path(struct roce_rnic *device, struct ri_ah_attr *ah,
@@ -264,6 +297,8 @@ static void addresses_change(void *arg, uint32_t events)
     net_gids_drain(device->gids_fd);
     pthread_mutex_lock(&device->lock);
     roce_read_gids(device, &changed);
+    if (changed && device->datagrams)
+        open_all(device);
     pthread_mutex_unlock(&device->lock);
     if (changed)
         host->rnic_event(host, device->core.base.context, &event);

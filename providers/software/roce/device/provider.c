@@ -31,10 +31,10 @@ static enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn fou
 static const struct ri_rnic_attr attributes = {
     .size = sizeof(struct ri_rnic_attr),
     .transport = RI_TRANSPORT_INFINIBAND,
-    .features = RI_FEATURE_QP_NUMBERS | RI_FEATURE_SQD | RI_FEATURE_ZERO_BASED |
-                RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK |
-                RI_FEATURE_CQ_HOLDS_OVERFLOW | RI_FEATURE_CQ_RESIZE | RI_FEATURE_ATOMICS |
-                RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
+    .features = RI_FEATURE_QP_NUMBERS | RI_FEATURE_SQD | RI_FEATURE_UD | RI_FEATURE_UC |
+                RI_FEATURE_ZERO_BASED | RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH |
+                RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW | RI_FEATURE_CQ_RESIZE |
+                RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
                 RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
                 RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
                 RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
@@ -42,6 +42,7 @@ static const struct ri_rnic_attr attributes = {
     CORE_LIMITS,
     .max_ird = RC_DEPTH,
     .max_ord = RC_DEPTH,
+    .max_ah = MAX_OBJECTS,
     .firmware = "ital softroce " PACKAGE_VERSION,
     .wire = "RoCEv2/UDP",
 };
@@ -111,6 +112,7 @@ static enum ri_status open_parts(struct roce_rnic *device)
     if (status != RI_OK)
         goto close_stags;
     rnic_add_wire(rnic, &roce_wire, NULL);
+    rnic->attr.max_ud_send = roce_mtu(device);
     host_find_guid(device->options.netdevs, rnic->attr.node_guid);
     status = lanes_create(rnic);
     if (status == RI_OK)
@@ -186,6 +188,7 @@ static const struct core_counter counters[] = {
     { "connections", offsetof(struct roce_rnic, summed.connections) },
     { "windows", offsetof(struct roce_rnic, core.mws) },
     { "shared receive queues", offsetof(struct roce_rnic, core.srqs) },
+    { "address handles", offsetof(struct roce_rnic, ahs) },
     { "access errors of peers", offsetof(struct roce_rnic, core.access_errors) },
     { "packets received", offsetof(struct roce_rnic, summed.received) },
     { "packets with a wrong ICRC", offsetof(struct roce_rnic, summed.wrong_icrc) },
@@ -247,6 +250,9 @@ static const struct ri_privileged_ops privileged_ops = {
     .qp_modify = roce_qp_modify,
     .qp_query = roce_qp_query,
     .qp_destroy = roce_qp_destroy,
+    .ah_create = roce_ah_create,
+    .ah_modify = roce_ah_modify,
+    .ah_destroy = roce_ah_destroy,
     CORE_OBJECT_OPS,
 };
 

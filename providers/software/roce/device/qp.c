@@ -6,28 +6,36 @@
 
 enum ri_status roce_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out)
 {
-    enum ri_status status = core_qp_create(base, attr, out);
+    enum ri_status status;
     struct roce_qp *qp;
     uint32_t qpn;
 
+    if (attr->type == RI_QP_UD && (attr->qkey & UD_CONTROLLED_KEY))
+        return RI_ERR_PERMISSION;
+    status = core_qp_create(base, attr, out);
     if (status != RI_OK)
         return status;
     qp = roce_qp_of(*out);
-    qpn = net_qpn_take(roce_rnic(qp->rc.core.rnic)->net);
+    qpn = net_qpn_take(roce_rnic(qp->core.rnic)->net);
     if (!qpn) {
         core_qp_destroy(*out);
         return RI_ERR_LIMIT;
     }
-    qp->rc.core.qpn = qpn;
-    roce_timers_init(qp);
+    qp->core.qpn = qpn;
+    if (roce_is_datagram(qp)) {
+        atomic_store(&qp->core.attr.fused, true);
+        atomic_store(&qp->ud.q_key, attr->qkey);
+    } else {
+        roce_timers_init(qp);
+    }
     return RI_OK;
 }
 
 enum ri_status roce_qp_destroy(struct ri_qp *base)
 {
     struct roce_qp *qp = roce_qp_of(base);
-    struct net *net = roce_rnic(qp->rc.core.rnic)->net;
-    uint32_t qpn = qp->rc.core.qpn;
+    struct net *net = roce_rnic(qp->core.rnic)->net;
+    uint32_t qpn = qp->core.qpn;
     enum ri_status status = core_qp_destroy(base);
 
     if (status == RI_OK)
@@ -41,10 +49,12 @@ enum ri_qp_state roce_qp_state(const struct roce_qp *qp)
         [PHASE_IDLE] = RI_QPS_IDLE, [PHASE_INIT] = RI_QPS_INIT, [PHASE_RTR] = RI_QPS_RTR,
         [PHASE_RTS] = RI_QPS_RTS,   [PHASE_SQD] = RI_QPS_SQD,
     };
-    enum ri_qp_state core = qp_state(&qp->rc.core);
+    enum ri_qp_state core = qp_state(&qp->core);
 
     if (core != RI_QPS_IDLE && core != RI_QPS_RTS)
         return RI_QPS_ERROR;
+    if (core == RI_QPS_RTS && qp->core.type == RI_QP_UC && atomic_load(&qp->rc.req.failed))
+        return RI_QPS_SQE;
     return states[roce_phase(qp)];
 }
 
@@ -76,8 +86,12 @@ enum ri_status roce_qp_query(struct ri_qp *base, struct ri_qp_info *out)
 
     if (status != RI_OK)
         return status;
-    qp_hold(&qp->rc.core);
-    describe(qp, &info);
-    qp_unhold(&qp->rc.core);
+    if (!roce_is_datagram(qp)) {
+        qp_hold(&qp->core);
+        describe(qp, &info);
+        qp_unhold(&qp->core);
+    } else if (info.state != RI_QPS_IDLE && info.state != RI_QPS_RTS) {
+        info.state = RI_QPS_ERROR;
+    }
     return ri_sized_copy(out, &info, sizeof(info)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }

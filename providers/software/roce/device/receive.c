@@ -56,7 +56,10 @@ static void touch(struct roce_lane *lane, struct roce_qp *qp)
 struct run {
     struct roce_qp *qp;
     uint32_t count;
-    struct bth_packet packets[TOGETHER];
+    union {
+        struct bth_packet packets[TOGETHER];
+        struct ud_packet datagrams[TOGETHER];
+    };
 };
 
 /* {numbers} In RTR the first message is told. */
@@ -69,17 +72,24 @@ static void tell_first(struct roce_qp *qp, uint32_t epsn)
     qp_deliver(&qp->rc.core);
 }
 
-static void hand_over(struct roce_lane *lane, struct run *run)
+static void hand_over_connected(struct roce_lane *lane, const struct run *run)
 {
     struct roce_qp *qp = run->qp;
-    uint32_t epsn;
+    uint32_t epsn = qp->rc.rsp.epsn;
 
-    if (!run->count)
-        return;
-    epsn = qp->rc.rsp.epsn;
     touch(lane, qp);
     rc_receive(&qp->rc, run->packets, run->count);
     tell_first(qp, epsn);
+}
+
+static void hand_over(struct roce_lane *lane, struct run *run)
+{
+    if (!run->count)
+        return;
+    if (roce_is_datagram(run->qp))
+        ud_receive(&run->qp->ud, run->datagrams, run->count);
+    else
+        hand_over_connected(lane, run);
     run->count = 0;
 }
 
@@ -95,10 +105,31 @@ static struct roce_qp *find(const struct roce_port *port, uint32_t qpn)
     return atomic_load_explicit(&device->table[qpn >> device->shift], memory_order_acquire);
 }
 
+/* Datagrams come from anybody (U-009). */
 static bool is_from_peer(const struct roce_port *port, const struct roce_qp *qp,
                          const struct net_packet *packet)
 {
-    return qp->port == port && !memcmp(packet->source, qp->ah.destination_gid, GID_LEN);
+    return roce_is_datagram(qp) ||
+           (qp->port == port && !memcmp(packet->source, qp->ah.destination_gid, GID_LEN));
+}
+
+static void add(struct run *run, struct roce_qp *qp, const struct bth_packet *parsed,
+                const struct roce_port *port, const struct net_packet *packet)
+{
+    struct ud_packet *datagram = &run->datagrams[run->count];
+
+    run->qp = qp;
+    if (likely(!roce_is_datagram(qp))) {
+        run->packets[run->count++] = *parsed;
+        return;
+    }
+    datagram->bth = *parsed;
+    datagram->octets = packet->len;
+    datagram->from.traffic_class = packet->traffic_class;
+    datagram->from.hop_limit = packet->hop_limit ? packet->hop_limit : NET_HOP_LIMIT_DEFAULT;
+    memcpy(datagram->from.source, packet->source, GID_LEN);
+    memcpy(datagram->from.destination, port->gid, GID_LEN);
+    run->count++;
 }
 
 static void take(struct roce_lane *lane, struct roce_port *port, const struct net_packet *packet,
@@ -112,7 +143,7 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
         count_up(&counters->malformed, 1);
         return;
     }
-    if (run->count && (run->count == TOGETHER || run->qp->rc.core.qpn != parsed.dest_qpn))
+    if (run->count && (run->count == TOGETHER || run->qp->core.qpn != parsed.dest_qpn))
         hand_over(lane, run);
     /* Behind it: an upcall may have destroyed another QP than its own. */
     qp = find(port, parsed.dest_qpn);
@@ -120,9 +151,8 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
         count_up(qp ? &counters->strangers : &counters->unknown_qpn, 1);
         return;
     }
-    run->qp = qp;
-    run->packets[run->count++] = parsed;
-    if (unlikely((packet->traffic_class & ECN_MASK) == ECN_CONGESTED))
+    add(run, qp, &parsed, port, packet);
+    if (unlikely((packet->traffic_class & ECN_MASK) == ECN_CONGESTED) && !roce_is_datagram(qp))
         qp->crowded = true;
 }
 

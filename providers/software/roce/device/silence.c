@@ -36,7 +36,7 @@ void roce_warn_unsent(struct roce_qp *qp, int error)
         return;
     ri_log(qp->rc.core.rnic->host, RI_LOG_WARNING,
            "QP %u: the kernel does not send its packets to %s: %s%s", qp->rc.core.qpn,
-           peer_text(qp).text, strerror(error),
+           roce_is_datagram(qp) ? "a peer" : peer_text(qp).text, strerror(error),
            error == EMSGSIZE ? "; they are too long for the way: a smaller path MTU (option mtu) "
                                "helps"
                              : "");

@@ -13,8 +13,7 @@ enum reach {
     REACH_MISSING, /* it is behind an answer that has not come */
 };
 
-/* The oldest request is done. */
-static void finish_head(struct rc_qp *qp, struct wqe *wqe)
+void rc_finish_head(struct rc_qp *qp, struct wqe *wqe)
 {
     struct qp *core = &qp->core;
 
@@ -46,7 +45,7 @@ static enum reach acknowledge(struct rc_qp *qp, uint32_t psn, uint32_t *packets)
             break;
         }
         req->una = behind;
-        finish_head(qp, wqe);
+        rc_finish_head(qp, wqe);
     }
     *packets = (req->una - una) & BTH_MASK24;
     return reach;
@@ -146,8 +145,8 @@ static bool response_fits(const struct rc_qp *qp, const struct wqe *wqe,
 static bool store_answer(struct rc_qp *qp, struct wqe *wqe, uint64_t offset, const uint8_t *octets,
                          uint32_t length, bool last)
 {
-    if (rc_scatter(qp, &qp->req.hint, qp->core.pd, wqe->sges, wqe->num_sge, offset, octets, length,
-                   USE_SINK, last))
+    if (roce_scatter(&qp->core, &qp->req.hint, qp->core.pd, wqe->sges, wqe->num_sge, offset, octets,
+                     length, USE_SINK, last))
         return true;
     rc_fail(qp, wqe, RI_WC_LOCAL_PROTECTION, RI_EVENT_LOCAL_ERROR, 0,
             "the sink of a Read or an atomic is not usable");
@@ -168,7 +167,7 @@ static void on_read_response(struct rc_qp *qp, struct wqe *wqe, const struct bth
         return;
     req->una = bth_psn_add(req->una, 1);
     if (offset + packet->payload_len == wqe->length)
-        finish_head(qp, wqe);
+        rc_finish_head(qp, wqe);
     rc_progress(qp, 1, false);
 }
 
@@ -180,7 +179,7 @@ static void on_atomic_ack(struct rc_qp *qp, struct wqe *wqe, const struct bth_pa
     if (!store_answer(qp, wqe, 0, (const uint8_t *)&packet->original, ATOMIC_OCTETS, true))
         return;
     req->una = bth_psn_add(req->una, 1);
-    finish_head(qp, wqe);
+    rc_finish_head(qp, wqe);
     rc_progress(qp, 1, by_probe);
 }
 

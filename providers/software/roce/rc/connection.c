@@ -90,7 +90,10 @@ static void take_requests(struct rc_qp *qp, const struct bth_packet *packets, ui
 {
     spinlock_lock(&qp->rx);
     for (uint32_t i = 0; i < count && qp_state(&qp->core) == RI_QPS_RTS; i++)
-        rc_responder_take(qp, &packets[i]);
+        if (likely(!qp->attr.unreliable))
+            rc_responder_take(qp, &packets[i]);
+        else
+            rc_take_unreliable(qp, &packets[i]);
     qp_retire(&qp->core, &qp->core.rq); /* */
     if (qp_state(&qp->core) == RI_QPS_RTS)
         rc_responder_publish(qp);
@@ -132,9 +135,9 @@ void rc_receive(struct rc_qp *qp, const struct bth_packet *packets, uint32_t cou
             slow_down(qp);
             continue;
         }
-        if (first->op->service != BTH_RC) /* */
+        if (first->op->service != rc_service(qp)) /* */
             continue;
-        while (i + run < count && packets[i + run].op->service == BTH_RC &&
+        while (i + run < count && packets[i + run].op->service == first->op->service &&
                is_answer(&packets[i + run]) == is_answer(first))
             run++;
         if (is_answer(first))
@@ -376,6 +379,7 @@ bool rc_counter(const struct qp *base, uint32_t number, const char **name, uint6
         { "stray answers", &counters->ghosts },
         { "CNPs received", &counters->cnps },
         { "CNPs sent", &counters->cnps_sent },
+        { "messages dropped", &counters->dropped },
     };
 
     if (number >= sizeof(rows) / sizeof(rows[0]))

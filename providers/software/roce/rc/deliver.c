@@ -23,12 +23,13 @@ static const struct ri_sge *elements_of(const struct rc_qp *qp, const struct wqe
     return qp->core.srq ? qp->core.srq_sges : receive->sges;
 }
 
-/* The receive of a message; NULL: the peer has to try again. */
+/* The receive of a message; NULL: the peer has to try again (R-052). One that was taken for a
+ * message of UC that broke off is used again (R-121). */
 static struct wqe *take_receive(struct rc_qp *qp)
 {
     const char *why;
 
-    if (qp->core.srq ? qp_take_shared(&qp->core, &why) : wq_pending(&qp->core.rq))
+    if (wq_pending(&qp->core.rq) || (qp->core.srq && qp_take_shared(&qp->core, &why)))
         return next_receive(qp);
     qp->rsp.owes = RC_OWES_RNR;
     count_up(&qp->core.counters.waits, 1);
@@ -111,9 +112,9 @@ static bool place_send(struct rc_qp *qp, const struct bth_packet *packet, struct
                   RI_EVENT_RECV_LENGTH, "message longer than the receive"); /* */
         return false;
     }
-    if (!rc_scatter(qp, &rsp->receive_hint, qp->core.recv_pd, elements_of(qp, receive),
-                    receive->num_sge, rsp->offset, packet->payload, packet->payload_len,
-                    USE_RECEIVE, bth_is_end(packet->op))) {
+    if (!roce_scatter(&qp->core, &rsp->receive_hint, qp->core.recv_pd, elements_of(qp, receive),
+                      receive->num_sge, rsp->offset, packet->payload, packet->payload_len,
+                      USE_RECEIVE, bth_is_end(packet->op))) {
         rc_refuse(qp, packet->psn, AETH_NAK_REMOTE_OPERATION, receive, RI_WC_LOCAL_PROTECTION,
                   RI_EVENT_RECV_ACCESS, "receive buffer is not usable");
         return false;
@@ -189,8 +190,8 @@ static bool place_write(struct rc_qp *qp, const struct bth_packet *packet)
         return true;
     if (qp_check_remote(&qp->core, &rsp->hint, rsp->rkey, RI_ACCESS_REMOTE_WRITE, rsp->va, octets,
                         &memory) != STAG_OK ||
-        !rc_store(qp, rsp->rkey, memory, packet->payload, octets, USE_REMOTE_WRITE,
-                  bth_is_end(packet->op)))
+        !roce_store(&qp->core, rsp->rkey, memory, packet->payload, octets, USE_REMOTE_WRITE,
+                    bth_is_end(packet->op)))
         return false;
     rsp->va += octets;
     rsp->left -= octets;

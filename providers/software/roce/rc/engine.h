@@ -4,8 +4,7 @@
 #define ITAL_SOFTROCE_ENGINE_H
 
 #include "rc.h"
-
-#include "providers/software/core/guard.h"
+#include "store.h"
 
 /* --- both sides --- */
 
@@ -19,10 +18,15 @@ static inline struct wqe *rc_request(const struct rc_qp *qp, uint32_t index)
     return wq_slot(&qp->core.sq, index);
 }
 
+static inline uint8_t rc_service(const struct rc_qp *qp)
+{
+    return qp->attr.unreliable ? BTH_UC : BTH_RC;
+}
+
 /* Headers of a packet to the peer; the caller sets what its opcode has beyond them. */
 static inline struct bth_packet rc_header(const struct rc_qp *qp, uint8_t opcode, uint32_t psn)
 {
-    return (struct bth_packet){ .opcode = opcode,
+    return (struct bth_packet){ .opcode = (uint8_t)(opcode | rc_service(qp)),
                                 .mig_req = true,
                                 .p_key = BTH_P_KEY,
                                 .dest_qpn = qp->attr.dest_qpn,
@@ -72,15 +76,6 @@ static inline void rc_count(atomic_ullong *counter, uint64_t by)
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
-/* Octets into the consumer's memory; `last`: those that a consumer polls are stored last (R-056).
- * False: the memory is not usable (option guard). */
-bool rc_store(const struct rc_qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
-              uint32_t octets, enum memory_use use, bool last);
-/* Octets of a message from `offset` on, into elements of `pd`. */
-bool rc_scatter(struct rc_qp *qp, struct stag_hint *hint, const struct pd *pd,
-                const struct ri_sge *sges, uint32_t count, uint64_t offset, const uint8_t *from,
-                uint32_t octets, enum memory_use use, bool last);
-
 /* --- requester: inside tx --- */
 
 static inline bool rc_outstanding(const struct rc_requester *req)
@@ -91,6 +86,13 @@ static inline bool rc_outstanding(const struct rc_requester *req)
 /* --- request.c: packets of requests --- */
 
 enum rc_step { RC_BUILT, RC_STALLED, RC_ENDED };
+
+/* requester.c: the next request that is sent from. */
+void rc_set_index(struct rc_qp *qp, uint32_t index);
+/* The request at the cursor, which sends nothing; all before it are done. */
+enum rc_step rc_execute_local(struct rc_qp *qp, struct wqe *wqe);
+bool rc_batch_has_room(const struct rc_batch *batch);
+void rc_note_drained(struct rc_qp *qp);
 
 /* The packet of the request, whose first PSN is known, with this PSN. Nothing but the batch
  * changes. False: *status is why the request fails. */
@@ -127,13 +129,29 @@ void rc_requester_expired(struct rc_qp *qp);
 /* --- answers.c --- */
 
 void rc_answer(struct rc_qp *qp, const struct bth_packet *packet);
+/* The oldest request is done. */
+void rc_finish_head(struct rc_qp *qp, struct wqe *wqe);
 /* Ends the QP by a request. */
 void rc_fail(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status, enum ri_event_type event,
              uint8_t syndrome, const char *detail);
 
+/* --- unreliable.c: UC --- */
+
+/* As rc_send(). Inside tx. */
+void rc_send_unreliable(struct rc_qp *qp);
+/* The request at the cursor fails; those behind it are flushed. Inside tx. */
+void rc_fail_unreliable(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status);
+/* Under rx. */
+void rc_take_unreliable(struct rc_qp *qp, const struct bth_packet *packet);
+/* The message under way is dropped without a word. Under rx. */
+void rc_drop_message(struct rc_qp *qp);
+
 /* --- responder: under rx --- */
 
 void rc_responder_take(struct rc_qp *qp, const struct bth_packet *packet);
+/* */
+bool rc_is_in_turn(const struct rc_responder *rsp, const struct bth_op *op);
+bool rc_is_allowed(const struct rc_qp *qp, const struct bth_op *op);
 
 /* --- owed.c: what the responder owes the requester. Under rx, but where it is said --- */
 

@@ -125,7 +125,8 @@ void rc_flush(struct rc_qp *qp)
         rc_owe_again(qp, owed);
 }
 
-/* At once: nobody flushes anything for a QP that has ended. */
+/* R-058. Over an unreliable connection only what is this side's fault ends it (R-122). At once:
+ * nobody flushes anything for a QP that has ended. */
 void rc_refuse(struct rc_qp *qp, uint32_t psn, uint8_t syndrome, struct wqe *receive,
                enum ri_wc_status status, enum ri_event_type event, const char *detail)
 {
@@ -139,12 +140,18 @@ void rc_refuse(struct rc_qp *qp, uint32_t psn, uint8_t syndrome, struct wqe *rec
     struct rc_batch batch;
 
     spinlock_assert_held(&qp->rx);
+    if (qp->attr.unreliable && status != RI_WC_LOCAL_PROTECTION) {
+        rc_drop_message(qp);
+        return;
+    }
     qp_retire(&qp->core, &qp->core.rq); /* it acknowledges, too */
-    batch_open(&batch);
-    add_acknowledgement(qp, &batch, word_of(syndrome, psn, qp->rsp.msn));
-    rc_transmit(qp, &batch);
-    rc_count(&qp->counters.packets_sent, 1);
-    count_up(&qp->counters.naks_sent, 1);
+    if (!qp->attr.unreliable) {
+        batch_open(&batch);
+        add_acknowledgement(qp, &batch, word_of(syndrome, psn, qp->rsp.msn));
+        rc_transmit(qp, &batch);
+        rc_count(&qp->counters.packets_sent, 1);
+        count_up(&qp->counters.naks_sent, 1);
+    }
     atomic_store(&qp->owed, 0);
     qp->rsp.owes = RC_OWES_NOTHING;
     qp_end(&qp->core, &end);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliable connections of RoCEv2: the engine, over a carrier that takes packets and tells the time.
- * It knows no socket. R- and P-: requirements of the RoCE suite.
+ * Connections of RoCEv2, reliable ones and, by attr.unreliable, unreliable ones: the engine, over a
+ * carrier that takes packets and tells the time. It knows no socket. R- and P-: requirements of the
+ * RoCE suite.
  *
  * WHO WORKS WHERE. The requester works inside tx of its QP: posts, answers of the peer, its timer.
  * The responder works under rx, in a pass of the lane alone. Nobody waits for tx with rx held.
@@ -10,7 +11,8 @@
  * goes by one word, rc_qp.owed.
  *
  * A request completes when it is acknowledged. Until then its slot stays as it was posted, but for
- * byte_len, which has its first PSN.
+ * byte_len, which has its first PSN. Over an unreliable connection it completes when the carrier
+ * has taken its last packet; nothing is outstanding there, and nothing is answered (unreliable.c).
  */
 #ifndef ITAL_SOFTROCE_RC_H
 #define ITAL_SOFTROCE_RC_H
@@ -40,6 +42,7 @@ struct rc_attr {
     uint8_t rnr_retry;        /* 0 to 6; 7: for ever */
     uint8_t rnr_timer;        /* code of the RNR NAKs that the responder sends */
     uint32_t ird, ord;        /* 0 to RC_DEPTH */
+    bool unreliable;          /* UC: of the members above the first three count */
     struct rc_window *window; /* shared by the QPs of one peer; NULL: one of its own */
     const struct wire *wire;  /* whose table calls this engine */
     const struct rc_carrier *carrier;
@@ -94,6 +97,7 @@ struct rc_requester {
     bool blocked; /* the carrier has no room */
     /* No request begins (InfiniBand's SQD); all that were begun are done. */
     bool suspended, drained;
+    atomic_bool failed; /* UC: InfiniBand's SQE, requests are flushed. Any thread reads it */
     uint8_t retries, rnr_retries;
     /* A NAK of this PSN is taken for the same loss until then. */
     uint32_t lost_psn;
@@ -156,6 +160,7 @@ struct rc_counters {
     atomic_ullong packets_sent, retransmitted, probes, timeouts, naks_received, rnr_received;
     atomic_ullong packets_received, naks_sent, rnr_sent, duplicates, out_of_order, replayed_octets;
     atomic_ullong ghosts, cnps, cnps_sent;
+    atomic_ullong dropped; /* messages of UC */
 };
 
 struct rc_qp {
@@ -193,6 +198,8 @@ enum ri_status rc_start_requester(struct rc_qp *qp, const struct rc_attr *attr);
 /* From now on no request begins; when those that were are done, RI_EVENT_SEND_QUEUE_DRAINED is
  * recorded, once. Off: requests begin again. The caller has tx run. Inside tx. */
 void rc_suspend(struct rc_qp *qp, bool on);
+/* An unreliable connection in which a request has failed sends again. Inside tx. */
+void rc_recover(struct rc_qp *qp);
 /* Members of struct wire. */
 void rc_send(struct qp *qp);
 void rc_stop(struct qp *qp);
@@ -215,16 +222,16 @@ void rc_receive_posted(struct qp *qp);
 bool rc_counter(const struct qp *qp, uint32_t number, const char **name, uint64_t *value);
 /* wire.leave_together: what timers and the carrier have left to the lane. */
 void rc_turn(struct qp *qp);
-/* All but lanes, `start`, `qp_free`, for which rc_qp_free is enough, and `post_send`, for which
- * wire_post_send is. */
+/* All but lanes, `start`, `post_send`, for which wire_post_send is enough, and what a device may
+ * have for QPs of several kinds: hide, qp_free, counter. */
 #define RC_WIRE_MEMBERS                                                                     \
     .leave_together = rc_turn, .send_waiting = rc_send_waiting,                             \
     .receive_posted = rc_receive_posted, .send = rc_send, .stop = rc_stop, .rest = rc_rest, \
     .leave = rc_leave, .close = rc_close, .terminate = rc_terminate, .cut = rc_cut,         \
-    .hide = rc_hide, .release = rc_release, .try_hold = rc_try_hold, .unhold = rc_unhold,   \
+    .release = rc_release, .try_hold = rc_try_hold, .unhold = rc_unhold,                    \
     .set_depths = rc_set_depths, .set_acknowledged = rc_set_acknowledged,                   \
     .attributes_changed = rc_attributes_changed, .answered_request = rc_answered_request,   \
-    .way = wire_has_no_way, .counter = rc_counter
+    .way = wire_has_no_way
 
 /* --- for the carrier --- */
 

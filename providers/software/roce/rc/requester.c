@@ -38,7 +38,7 @@ static bool may_send(const struct rc_qp *qp, const struct wqe *wqe)
     return !wqe_is_answered(wqe) || !qp->attr.ord || reads_asked(req) < qp->attr.ord;
 }
 
-static void set_index(struct rc_qp *qp, uint32_t index)
+void rc_set_index(struct rc_qp *qp, uint32_t index)
 {
     qp->req.index = index;
     atomic_store_explicit(&qp->core.sq.next, index, memory_order_relaxed);
@@ -49,12 +49,16 @@ static enum rc_step fail_here(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_stat
 {
     if (qp->req.head != qp->req.index)
         return RC_STALLED;
+    if (qp->attr.unreliable) {
+        rc_fail_unreliable(qp, wqe, status);
+        return RC_ENDED;
+    }
     rc_fail(qp, wqe, status, RI_EVENT_LOCAL_ERROR, 0, "a work request failed locally");
     return RC_ENDED;
 }
 
 /* One that sends nothing. */
-static enum rc_step execute_local(struct rc_qp *qp, struct wqe *wqe)
+enum rc_step rc_execute_local(struct rc_qp *qp, struct wqe *wqe)
 {
     struct rc_requester *req = &qp->req;
 
@@ -64,7 +68,7 @@ static enum rc_step execute_local(struct rc_qp *qp, struct wqe *wqe)
     case OWN_REQUEST_DONE: break;
     }
     wqe_finish(wqe, RI_WC_SUCCESS, 0);
-    set_index(qp, req->index + 1);
+    rc_set_index(qp, req->index + 1);
     req->head = req->fresh = req->index;
     atomic_store_explicit(&qp->core.sq.sent, req->head, memory_order_release);
     return RC_BUILT;
@@ -87,7 +91,7 @@ static void advance(struct rc_qp *qp, const struct wqe *wqe, uint32_t packets)
     if (wqe_is_answered(wqe))
         req->asked[req->asked_in++ % RC_DEPTH] = req->psn;
     if (((req->psn - wqe->byte_len) & BTH_MASK24) == (rc_request_packets(qp, wqe) & BTH_MASK24))
-        set_index(qp, req->index + 1);
+        rc_set_index(qp, req->index + 1);
 }
 
 /* the last of a message, and some within a long one. */
@@ -114,7 +118,7 @@ static enum rc_step step(struct rc_qp *qp, struct sending *sending)
     if (!may_send(qp, wqe))
         return RC_STALLED;
     if (wqe_is_local(wqe))
-        return execute_local(qp, wqe);
+        return rc_execute_local(qp, wqe);
     if (req->index == req->fresh) {
         wqe->byte_len = req->psn;
         req->fresh++;
@@ -173,7 +177,7 @@ static bool transmit(struct rc_qp *qp, struct sending *sending, uint64_t owed)
 
         req->blocked = true;
         if (batch->count > sending->skipped) {
-            set_index(qp, mark->index);
+            rc_set_index(qp, mark->index);
             req->psn = mark->psn;
             req->asked_in = mark->asked_in;
             req->unasked = mark->unasked;
@@ -184,7 +188,7 @@ static bool transmit(struct rc_qp *qp, struct sending *sending, uint64_t owed)
     return taken == batch->count;
 }
 
-static bool has_room(const struct rc_batch *batch)
+bool rc_batch_has_room(const struct rc_batch *batch)
 {
     return batch->count < RC_BATCH && batch->iovs + MAX_SGE <= RC_BATCH_IOVS;
 }
@@ -199,7 +203,7 @@ static bool send_batch(struct rc_qp *qp, struct sending *sending)
     batch_open(&sending->batch);
     owed = rc_take_owed(qp, &sending->batch);
     sending->skipped = sending->batch.count;
-    while (made == RC_BUILT && has_room(&sending->batch) &&
+    while (made == RC_BUILT && rc_batch_has_room(&sending->batch) &&
            req->index != atomic_load_explicit(&qp->core.sq.posted, memory_order_acquire))
         made = step(qp, sending);
     if (made == RC_ENDED) {
@@ -214,7 +218,7 @@ static bool send_batch(struct rc_qp *qp, struct sending *sending)
     return sending->batch.count > sending->skipped;
 }
 
-static void note_drained(struct rc_qp *qp)
+void rc_note_drained(struct rc_qp *qp)
 {
     struct rc_requester *req = &qp->req;
 
@@ -231,8 +235,12 @@ void rc_send(struct qp *base)
     struct sending sending;
 
     tx_assert_inside(base);
+    if (qp->attr.unreliable) {
+        rc_send_unreliable(qp);
+        return;
+    }
     if (req->suspended)
-        note_drained(qp);
+        rc_note_drained(qp);
     if (req->blocked || req->rnr_until || !wq_pending(&base->sq))
         return;
     while (send_batch(qp, &sending))

@@ -21,7 +21,7 @@ static void take_duplicate(struct rc_qp *qp, const struct bth_packet *packet)
 }
 
 /* */
-static bool is_in_turn(const struct rc_responder *rsp, const struct bth_op *op)
+bool rc_is_in_turn(const struct rc_responder *rsp, const struct bth_op *op)
 {
     if (bth_is_begin(op))
         return rsp->message == RC_NO_MESSAGE;
@@ -29,7 +29,7 @@ static bool is_in_turn(const struct rc_responder *rsp, const struct bth_op *op)
 }
 
 /* */
-static bool is_allowed(const struct rc_qp *qp, const struct bth_op *op)
+bool rc_is_allowed(const struct rc_qp *qp, const struct bth_op *op)
 {
     switch (op->kind) {
     case BTH_KIND_WRITE: return qp_allows(&qp->core, RI_QP_WRITE_ENABLE);
@@ -47,11 +47,11 @@ static void take_in_order(struct rc_qp *qp, const struct bth_packet *packet)
     rsp->nak_sent = false; /* */
     if (rsp->owes > RC_OWES_ACK)
         rsp->owes = RC_OWES_ACK;
-    if (!is_in_turn(rsp, op) || !is_allowed(qp, op)) {
+    if (!rc_is_in_turn(rsp, op) || !rc_is_allowed(qp, op)) {
         rc_refuse(qp, packet->psn, AETH_NAK_INVALID_REQUEST, rc_receive_in_use(qp),
                   RI_WC_REMOTE_INVALID_REQUEST, RI_EVENT_BAD_OPCODE,
-                  is_in_turn(rsp, op) ? "the peer's operation is not enabled here"
-                                      : "packets of the peer's message are in a wrong order");
+                  rc_is_in_turn(rsp, op) ? "the peer's operation is not enabled here"
+                                         : "packets of the peer's message are in a wrong order");
         return;
     }
     switch (op->kind) {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Octets of the peer into the consumer's memory. */
-#include "engine.h"
+#include "store.h"
 
 #include "base/minmax.h"
 
 #define TAIL 8u /* octets that a consumer polls */
 
-static bool store_part(const struct rc_qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+static bool store_part(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
                        uint32_t octets, enum memory_use use)
 {
-    if (unlikely(qp->core.rnic->options.guard))
-        return guard_write(&qp->core, stag, to, from, octets, use);
+    if (unlikely(qp->rnic->options.guard))
+        return guard_write(qp, stag, to, from, octets, use);
     memcpy(to, from, octets);
     return true;
 }
 
-bool rc_store(const struct rc_qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
-              uint32_t octets, enum memory_use use, bool last)
+bool roce_store(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+                uint32_t octets, enum memory_use use, bool last)
 {
     uint32_t tail = last ? min_u32(octets, TAIL) : 0;
 
@@ -28,9 +28,9 @@ bool rc_store(const struct rc_qp *qp, uint32_t stag, uint8_t *to, const uint8_t 
     return store_part(qp, stag, to + octets - tail, from + octets - tail, tail, use);
 }
 
-bool rc_scatter(struct rc_qp *qp, struct stag_hint *hint, const struct pd *pd,
-                const struct ri_sge *sges, uint32_t count, uint64_t offset, const uint8_t *from,
-                uint32_t octets, enum memory_use use, bool last)
+bool roce_scatter(const struct qp *qp, struct stag_hint *hint, const struct pd *pd,
+                  const struct ri_sge *sges, uint32_t count, uint64_t offset, const uint8_t *from,
+                  uint32_t octets, enum memory_use use, bool last)
 {
     for (uint32_t i = 0; i < count && octets; i++) {
         uint8_t *memory;
@@ -41,9 +41,9 @@ bool rc_scatter(struct rc_qp *qp, struct stag_hint *hint, const struct pd *pd,
             continue;
         }
         part = min_u32(sges[i].length - (uint32_t)offset, octets);
-        if (stag_check_hinted(&qp->core.rnic->stags, hint, sges[i].lkey, pd, RI_ACCESS_LOCAL_WRITE,
+        if (stag_check_hinted(&qp->rnic->stags, hint, sges[i].lkey, pd, RI_ACCESS_LOCAL_WRITE,
                               sges[i].addr + offset, part, &memory) != STAG_OK ||
-            !rc_store(qp, sges[i].lkey, memory, from, part, use, last && part == octets))
+            !roce_store(qp, sges[i].lkey, memory, from, part, use, last && part == octets))
             return false;
         from += part;
         octets -= part;
