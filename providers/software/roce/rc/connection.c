@@ -169,6 +169,16 @@ void rc_break(struct rc_qp *qp, const char *why)
 
 /* --- turns --- */
 
+void rc_send(struct qp *base)
+{
+    struct rc_qp *qp = rc_qp(base);
+
+    if (likely(!qp->attr.unreliable))
+        rc_send_reliable(qp);
+    else
+        rc_send_unreliable(qp);
+}
+
 static bool take_flag(atomic_uint *flags, enum rc_side side)
 {
     return atomic_load(flags) & 1u << side && atomic_fetch_and(flags, ~(1u << side)) & 1u << side;

@@ -87,8 +87,17 @@ static inline bool rc_outstanding(const struct rc_requester *req)
 
 enum rc_step { RC_BUILT, RC_STALLED, RC_ENDED };
 
-/* requester.c: the next request that is sent from. */
-void rc_set_index(struct rc_qp *qp, uint32_t index);
+/* The next request that is sent from. */
+static inline void rc_set_index(struct rc_qp *qp, uint32_t index)
+{
+    qp->req.index = index;
+    atomic_store_explicit(&qp->core.sq.next, index, memory_order_relaxed);
+}
+
+/* --- requester.c --- */
+
+/* rc_send() of RC. */
+void rc_send_reliable(struct rc_qp *qp);
 /* The request at the cursor, which sends nothing; all before it are done. */
 enum rc_step rc_execute_local(struct rc_qp *qp, struct wqe *wqe);
 bool rc_batch_has_room(const struct rc_batch *batch);
@@ -103,6 +112,10 @@ bool rc_build(struct rc_qp *qp, struct rc_batch *batch, const struct wqe *wqe, u
  * before, and no more (R-048). */
 uint32_t rc_part(const struct rc_qp *qp, const struct wqe *wqe, uint32_t psn);
 uint32_t rc_request_packets(const struct rc_qp *qp, const struct wqe *wqe);
+/* Of UC: the request at the cursor fails, and those behind it are flushed. */
+void rc_fail_unreliable(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status);
+/* Those that are posted now complete flushed. */
+void rc_flush_sends(struct rc_qp *qp);
 static inline bool rc_is_atomic(const struct wqe *wqe)
 {
     return wqe->opcode == RI_WR_ATOMIC_FETCH_ADD || wqe->opcode == RI_WR_ATOMIC_COMPARE_SWAP;
@@ -139,12 +152,8 @@ void rc_fail(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status, enum r
 
 /* As rc_send(). Inside tx. */
 void rc_send_unreliable(struct rc_qp *qp);
-/* The request at the cursor fails; those behind it are flushed. Inside tx. */
-void rc_fail_unreliable(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status);
 /* Under rx. */
 void rc_take_unreliable(struct rc_qp *qp, const struct bth_packet *packet);
-/* The message under way is dropped without a word. Under rx. */
-void rc_drop_message(struct rc_qp *qp);
 
 /* --- responder: under rx --- */
 
@@ -166,6 +175,8 @@ void rc_owe_again(struct rc_qp *qp, uint64_t owed);
 /* Refuses the packet and ends the QP. receive: in use, or NULL. */
 void rc_refuse(struct rc_qp *qp, uint32_t psn, uint8_t syndrome, struct wqe *receive,
                enum ri_wc_status status, enum ri_event_type event, const char *detail);
+/* The message under way of UC is dropped without a word. */
+void rc_drop_message(struct rc_qp *qp);
 void rc_accept(struct rc_qp *qp, uint32_t packets, bool ack_req);
 
 /* --- deliver.c: Sends and Writes in order --- */

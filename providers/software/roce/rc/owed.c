@@ -125,6 +125,13 @@ void rc_flush(struct rc_qp *qp)
         rc_owe_again(qp, owed);
 }
 
+void rc_drop_message(struct rc_qp *qp)
+{
+    spinlock_assert_held(&qp->rx);
+    qp->rsp.message = RC_NO_MESSAGE;
+    count_up(&qp->counters.dropped, 1);
+}
+
 /* R-058. Over an unreliable connection only what is this side's fault ends it (R-122). At once:
  * nobody flushes anything for a QP that has ended. */
 void rc_refuse(struct rc_qp *qp, uint32_t psn, uint8_t syndrome, struct wqe *receive,

@@ -189,3 +189,27 @@ void rc_fail(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status, enum r
     tx_assert_inside(&qp->core);
     qp_end(&qp->core, &end);
 }
+
+/* --- UC --- */
+
+void rc_flush_sends(struct rc_qp *qp)
+{
+    struct rc_requester *req = &qp->req;
+    uint32_t posted = atomic_load_explicit(&qp->core.sq.posted, memory_order_acquire);
+
+    for (; req->index != posted; req->index++)
+        wqe_finish(rc_request(qp, req->index), RI_WC_FLUSHED, 0);
+    rc_set_index(qp, posted);
+    req->head = req->fresh = posted;
+    atomic_store_explicit(&qp->core.sq.sent, posted, memory_order_release);
+}
+
+void rc_fail_unreliable(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status)
+{
+    tx_assert_inside(&qp->core);
+    contract(rc_request(qp, qp->req.index) == wqe);
+    wqe_finish(wqe, status, 0);
+    rc_set_index(qp, qp->req.index + 1);
+    atomic_store(&qp->req.failed, true);
+    rc_flush_sends(qp);
+}

@@ -38,12 +38,6 @@ static bool may_send(const struct rc_qp *qp, const struct wqe *wqe)
     return !wqe_is_answered(wqe) || !qp->attr.ord || reads_asked(req) < qp->attr.ord;
 }
 
-void rc_set_index(struct rc_qp *qp, uint32_t index)
-{
-    qp->req.index = index;
-    atomic_store_explicit(&qp->core.sq.next, index, memory_order_relaxed);
-}
-
 /* The request at the cursor fails, when all before it are done. */
 static enum rc_step fail_here(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
@@ -228,17 +222,13 @@ void rc_note_drained(struct rc_qp *qp)
     qp_record_drained(&qp->core);
 }
 
-void rc_send(struct qp *base)
+void rc_send_reliable(struct rc_qp *qp)
 {
-    struct rc_qp *qp = rc_qp(base);
     struct rc_requester *req = &qp->req;
+    struct qp *base = &qp->core;
     struct sending sending;
 
     tx_assert_inside(base);
-    if (qp->attr.unreliable) {
-        rc_send_unreliable(qp);
-        return;
-    }
     if (req->suspended)
         rc_note_drained(qp);
     if (req->blocked || req->rnr_until || !wq_pending(&base->sq))

@@ -20,28 +20,6 @@ struct sending {
     struct mark marks[RC_BATCH];
 };
 
-static void flush(struct rc_qp *qp)
-{
-    struct rc_requester *req = &qp->req;
-    uint32_t posted = atomic_load_explicit(&qp->core.sq.posted, memory_order_acquire);
-
-    for (; req->index != posted; req->index++)
-        wqe_finish(rc_request(qp, req->index), RI_WC_FLUSHED, 0);
-    rc_set_index(qp, posted);
-    req->head = req->fresh = posted;
-    atomic_store_explicit(&qp->core.sq.sent, posted, memory_order_release);
-}
-
-void rc_fail_unreliable(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status)
-{
-    tx_assert_inside(&qp->core);
-    contract(rc_request(qp, qp->req.index) == wqe);
-    wqe_finish(wqe, status, 0);
-    rc_set_index(qp, qp->req.index + 1);
-    atomic_store(&qp->req.failed, true);
-    flush(qp);
-}
-
 void rc_recover(struct rc_qp *qp)
 {
     tx_assert_inside(&qp->core);
@@ -121,7 +99,7 @@ void rc_send_unreliable(struct rc_qp *qp)
     bool more = true;
 
     if (atomic_load_explicit(&req->failed, memory_order_relaxed))
-        flush(qp);
+        rc_flush_sends(qp);
     while (more && !req->blocked && has_more(qp) && sent < TURN)
         sent += send_batch(qp, &sending, &more);
     if (sent >= TURN && has_more(qp) && !req->blocked)
@@ -131,13 +109,6 @@ void rc_send_unreliable(struct rc_qp *qp)
 }
 
 /* --- receives: under rx --- */
-
-void rc_drop_message(struct rc_qp *qp)
-{
-    spinlock_assert_held(&qp->rx);
-    qp->rsp.message = RC_NO_MESSAGE;
-    count_up(&qp->counters.dropped, 1);
-}
 
 /* Is it the next one of its message, or the first of one? */
 static bool goes_on(struct rc_qp *qp, const struct bth_packet *packet)
