@@ -329,14 +329,33 @@ def roce_rc(path):
     for vector in vectors:
         octets = bytes.fromhex(vector["ip_datagram"])
         packet = octets[28 if octets[0] >> 4 == 4 else 48:]
-        if packet[0] < 0x20 and len(packet) < 600:
+        if (packet[0] < 0x40 or packet[0] >> 5 == 3) and len(packet) < 600:
             one[packet[0]] = packet
+    roce_unreliable(one)
+    one = {opcode: packet for opcode, packet in one.items() if opcode < 0x20}
     for opcode, packet in sorted(one.items()):
         for how in (0x46, 0x47, 0x52, 0x36):
             write("fuzz_roce_rc", "%02x-%02x" % (opcode, how), bytes([len(packet) // 4, how]) + packet)
     for name, opcodes in (("messages", (4, 0x0A, 0x0C, 0x13, 0x14)), ("answers", (0x10, 0x11, 0x12, 0x0D, 0x0F))):
         how = 0x46 if name == "messages" else 0x47
         write("fuzz_roce_rc", name, b"".join(bytes([len(one[o]) // 4, how | 8]) + one[o] for o in opcodes if o in one))
+
+# The same to QPs of UC (settings 0, 1) and UD (2, 4 over IPv6); those of RC become packets of UC.
+def roce_unreliable(one):
+    messages = [bytes([0x20 | opcode]) + one[opcode][1:] for opcode in sorted(one) if opcode < 0x0C]
+    for packet in messages:
+        for how in (0x4E, 0x5E, 0x4A, 0x44):
+            write("fuzz_roce_unreliable", "uc-%02x-%02x" % (packet[0], how), bytes([0, len(packet) // 4, how]) + packet)
+    whole = b"".join(bytes([len(packet) // 4, 0x4E]) + packet for packet in messages)
+    write("fuzz_roce_unreliable", "uc-messages", b"\1" + whole)
+    datagrams = [packet for opcode, packet in sorted(one.items()) if opcode >> 5 == 3]
+    for number, packet in enumerate(datagrams):
+        for settings, how in ((2, 0x0A), (6, 0x0A), (2, 0x02), (3, 0x08)):
+            write("fuzz_roce_unreliable", "ud-%d-%d%02x" % (number, settings, how), bytes([settings, len(packet) // 4, how]) + packet)
+    write("fuzz_roce_unreliable", "ud-messages", b"\2" + b"".join(bytes([len(packet) // 4, 0x0A]) + packet for packet in datagrams * 4))
+    longer = bytes([0x64]) + bytes(range(11)) + bytes(8) + bytes(240)
+    write("fuzz_roce_unreliable", "ud-longer", b"\2" + b"".join(bytes([len(longer) // 4 + more, 0x0A]) + longer + bytes(4 * more + 4) for more in (1, 0, 12)))
+
 
 # What processes of one user say to each other, control messages, identifications.
 def roce_net():

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define OK(call) FAKE_CHECK((call) == RI_OK)
 
@@ -101,41 +100,55 @@ static void cross(struct sim *sim, uint32_t side, const uint8_t *octets, uint32_
         enqueue(sim, !side, octets, len, at + draw(sim) % (4 * sim->link.delay));
 }
 
-static uint32_t put_octets(const struct rc_batch *batch, const struct rc_out *out, uint8_t *to)
+/* Of `count` packets; under the lock. */
+static uint32_t accepted(struct sim_end *end, uint32_t count)
 {
-    uint32_t len = out->header_len, payload = 0;
+    struct sim *sim = end->sim;
 
-    memcpy(to, out->header, len);
-    for (uint32_t i = 0; i < out->iovs; i++) {
-        const struct iovec *iov = &batch->iov[out->iov + i];
+    sim->calls++;
+    if (!chance(sim, sim->link.refuse))
+        return count;
+    end->refused = true;
+    return (uint32_t)(draw(sim) % count);
+}
 
-        FAKE_CHECK(out->iov + i < RC_BATCH_IOVS);
-        memcpy(to + len, iov->iov_base, iov->iov_len);
-        len += (uint32_t)iov->iov_len;
-        payload += (uint32_t)iov->iov_len;
+/* Returns the length with pad and ICRC. */
+static uint32_t put_payload(uint8_t *to, uint32_t len, const struct iovec *iov, uint32_t iovs,
+                            uint32_t expected)
+{
+    uint32_t payload = 0, rest = bth_pad(expected) + BTH_ICRC_LEN;
+
+    for (uint32_t i = 0; i < iovs; i++) {
+        FAKE_CHECK(payload + iov[i].iov_len <= expected);
+        memcpy(to + len + payload, iov[i].iov_base, iov[i].iov_len);
+        payload += (uint32_t)iov[i].iov_len;
     }
-    FAKE_CHECK(payload == out->payload_len);
-    memset(to + len, 0, out->pad + BTH_ICRC_LEN);
-    return len + out->pad + BTH_ICRC_LEN;
+    FAKE_CHECK(payload == expected);
+    memset(to + len + payload, 0, rest);
+    return len + payload + rest;
+}
+
+static void send_one(struct sim_end *end, const struct rc_batch *batch, const struct rc_out *out)
+{
+    uint8_t octets[BTH_HEADERS_MAX + BTH_MTU_MAX + 8];
+
+    FAKE_CHECK(out->iov + out->iovs <= RC_BATCH_IOVS && out->pad == bth_pad(out->payload_len));
+    memcpy(octets, out->header, out->header_len);
+    cross(end->sim, end->side, octets,
+          put_payload(octets, out->header_len, &batch->iov[out->iov], out->iovs, out->payload_len));
 }
 
 static uint32_t carrier_send(struct rc_qp *qp, const struct rc_batch *batch)
 {
     struct sim_end *end = end_of(qp);
-    struct sim *sim = end->sim;
-    uint8_t octets[BTH_HEADERS_MAX + BTH_MTU_MAX + 8];
-    uint32_t taken = batch->count;
+    uint32_t taken;
 
     FAKE_CHECK(batch->count && batch->count <= RC_BATCH);
-    pthread_mutex_lock(&sim->lock);
-    sim->calls++;
-    if (chance(sim, sim->link.refuse)) {
-        taken = (uint32_t)(draw(sim) % batch->count);
-        end->refused = true;
-    }
+    pthread_mutex_lock(&end->sim->lock);
+    taken = accepted(end, batch->count);
     for (uint32_t i = 0; i < taken; i++)
-        cross(sim, end->side, octets, put_octets(batch, &batch->packets[i], octets));
-    pthread_mutex_unlock(&sim->lock);
+        send_one(end, batch, &batch->packets[i]);
+    pthread_mutex_unlock(&end->sim->lock);
     return taken;
 }
 
@@ -177,11 +190,68 @@ static const struct rc_carrier carrier = {
     .hide = carrier_hide,
 };
 
+/* --- datagrams --- */
+
+static struct sim_end *end_of_any(const struct qp *qp)
+{
+    return &sim_current->end[qp->base.context == &sim_current->end[1].events];
+}
+
+static void send_datagram(struct sim_end *end, const struct ud_batch *batch,
+                          const struct ud_out *out)
+{
+    uint8_t octets[BTH_HEADERS_MAX + BTH_MTU_MAX + 8];
+
+    FAKE_CHECK(out->iov + out->iovs <= UD_BATCH_IOVS && out->header_len <= UD_HEADERS_MAX);
+    memcpy(octets, out->header, out->header_len);
+    cross(end->sim, end->side, octets,
+          put_payload(octets, out->header_len, &batch->iov[out->iov], out->iovs, out->payload_len));
+}
+
+static uint32_t carrier_send_datagrams(struct ud_qp *qp, const struct ud_batch *batch)
+{
+    struct sim_end *end = end_of_any(&qp->core);
+    uint32_t taken;
+
+    FAKE_CHECK(batch->count && batch->count <= UD_BATCH);
+    pthread_mutex_lock(&end->sim->lock);
+    taken = accepted(end, batch->count);
+    for (uint32_t i = 0; i < taken; i++)
+        send_datagram(end, batch, &batch->packets[i]);
+    pthread_mutex_unlock(&end->sim->lock);
+    return taken;
+}
+
+static void carrier_hide_datagrams(struct ud_qp *qp)
+{
+    struct sim_end *end = end_of_any(&qp->core);
+
+    end->connected = end->refused = false;
+}
+
+static const struct ud_carrier datagram_carrier = {
+    .send = carrier_send_datagrams,
+    .hide = carrier_hide_datagrams,
+};
+
+static enum ri_status start_datagrams(struct qp *qp)
+{
+    static const struct ud_attr attr = { .wire = &sim_ud_wire, .carrier = &datagram_carrier };
+
+    atomic_store(&qp->attr.fused, true);
+    atomic_store(&ud_qp(qp)->q_key, sim_current->key);
+    ud_start(ud_qp(qp), &attr);
+    end_of_any(qp)->connected = true;
+    return RI_OK;
+}
+
 enum ri_status sim_start(struct qp *qp)
 {
-    struct sim_end *end = &sim_current->end[qp->base.context == &sim_current->end[1].events];
+    struct sim_end *end = end_of_any(qp);
     enum ri_status status;
 
+    if (qp->type == RI_QP_UD)
+        return start_datagrams(qp);
     end->attr.wire = &sim_wire;
     end->attr.carrier = &carrier;
     end->attr.path = end;
@@ -207,17 +277,33 @@ static uint32_t take(struct sim *sim, uint32_t side, struct sim_packet **taken)
     return count;
 }
 
+static void give_datagrams(struct sim *sim, uint32_t side, const struct bth_packet *parsed,
+                           const uint32_t *lengths, uint32_t count)
+{
+    struct ud_packet packets[TOGETHER];
+
+    for (uint32_t i = 0; i < count; i++)
+        packets[i] = (struct ud_packet){ parsed[i], sim->origin, lengths[i] };
+    ud_receive(sim_ud_qp(sim, side), packets, count);
+}
+
 /* In one call. */
 static uint32_t deliver(struct sim *sim, uint32_t side)
 {
     struct sim_packet *taken[TOGETHER];
     struct bth_packet parsed[TOGETHER];
-    uint32_t count = take(sim, side, taken), good = 0;
+    uint32_t lengths[TOGETHER], count = take(sim, side, taken), good = 0;
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        lengths[good] = taken[i]->len;
         good += bth_parse(taken[i]->octets, taken[i]->len, &parsed[good]) == BTH_OK;
-    if (good && sim->end[side].connected)
-        rc_receive(sim_qp(sim, side), parsed, good);
+    }
+    if (good && sim->end[side].connected) {
+        if (sim->datagrams)
+            give_datagrams(sim, side, parsed, lengths, good);
+        else
+            rc_receive(sim_qp(sim, side), parsed, good);
+    }
     for (uint32_t i = 0; i < count; i++)
         free(taken[i]);
     return count;
@@ -244,7 +330,7 @@ uint32_t sim_serve(struct lane *lane)
         more = deliver(sim, next_side(sim));
         taken += more;
     } while (more);
-    for (uint32_t side = 0; side < 2 && !sim->keep_owed; side++)
+    for (uint32_t side = 0; side < 2 && !sim->keep_owed && !sim->datagrams; side++)
         if (sim->end[side].connected)
             rc_flush(sim_qp(sim, side));
     return taken;
@@ -301,7 +387,9 @@ static void run_timers(struct sim *sim)
         for (int i = 0; i < RC_SIDES; i++)
             if (due & 1u << i)
                 rc_expired(sim_qp(sim, side), (enum rc_side)i);
-        if (due & 1u << RC_SIDES)
+        if (due & 1u << RC_SIDES && sim->datagrams)
+            ud_resume(sim_ud_qp(sim, side));
+        else if (due & 1u << RC_SIDES)
             rc_resume(sim_qp(sim, side));
     }
 }
@@ -360,6 +448,11 @@ struct rc_qp *sim_qp(struct sim *sim, uint32_t side)
     return container_of(sim->end[side].qp, struct rc_qp, core.base);
 }
 
+struct ud_qp *sim_ud_qp(struct sim *sim, uint32_t side)
+{
+    return container_of(sim->end[side].qp, struct ud_qp, core.base);
+}
+
 struct rc_attr sim_attr(uint32_t mtu, uint32_t psn)
 {
     return (struct rc_attr){ .sq_psn = psn,
@@ -402,6 +495,10 @@ static void end_open(struct sim *sim, uint32_t side, const struct sim_shape *sha
 
     end->sim = sim;
     end->side = side;
+    if (shape->datagrams) {
+        attr.type = RI_QP_UD;
+        attr.ird = attr.ord = 0;
+    }
     attr.flags = shape->flags ? shape->flags
                               : RI_QP_WRITE_ENABLE | RI_QP_READ_ENABLE | RI_QP_ATOMIC_ENABLE |
                                     RI_QP_INVALIDATE_ENABLE;
@@ -430,9 +527,10 @@ void sim_open(struct sim *sim, const struct sim_link *link, uint64_t seed,
     OK(fake_host_open_provider(&sim->fake, &sim_provider, NULL));
     for (uint32_t side = 0; side < 2; side++)
         end_open(sim, side, shape ? shape : &none);
+    sim->datagrams = shape && shape->datagrams;
 }
 
-static void connect_end(struct sim *sim, uint32_t side, const struct rc_attr *attr)
+static void to_rts(struct sim *sim, uint32_t side)
 {
     static const struct ri_llp_handover handover = { .size = sizeof(handover) };
     struct ri_qp_modify modify = { .size = sizeof(modify),
@@ -440,8 +538,13 @@ static void connect_end(struct sim *sim, uint32_t side, const struct rc_attr *at
                                    .state = RI_QPS_RTS,
                                    .handover = &handover };
 
-    sim->end[side].attr = *attr;
     OK(sim->fake.privileged.qp_modify(sim->end[side].qp, &modify));
+}
+
+static void connect_end(struct sim *sim, uint32_t side, const struct rc_attr *attr)
+{
+    sim->end[side].attr = *attr;
+    to_rts(sim, side);
 }
 
 void sim_connect(struct sim *sim, const struct rc_attr *attr)
@@ -463,6 +566,13 @@ void sim_connect_alone(struct sim *sim, const struct rc_attr *attr)
     sim->alone = true;
     own.dest_qpn = SIM_QPN + 1;
     connect_end(sim, 0, &own);
+}
+
+void sim_begin_alone(struct sim *sim, uint32_t key)
+{
+    sim->alone = true;
+    sim->key = key;
+    to_rts(sim, 0);
 }
 
 void sim_close(struct sim *sim)
@@ -489,50 +599,4 @@ void sim_close(struct sim *sim)
     free(sim->log);
     pthread_mutex_destroy(&sim->lock);
     sim_current = NULL;
-}
-
-/* --- memory, posts --- */
-
-struct sim_region sim_region(struct sim *sim, uint32_t side, uint64_t length, uint32_t access)
-{
-    struct sim_region region = { .length = length };
-    struct ri_mr_attr attr = { .size = sizeof(attr), .access = access, .length = length };
-
-    region.octets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    FAKE_CHECK(region.octets != MAP_FAILED);
-    attr.addr = region.octets;
-    OK(sim->fake.privileged.mr_register(sim->end[side].pd, &attr, &region.keys, &region.mr));
-    return region;
-}
-
-void sim_region_free(struct sim *sim, struct sim_region *region)
-{
-    if (region->mr)
-        OK(sim->fake.privileged.mr_deregister(region->mr));
-    munmap(region->octets, region->length);
-    region->mr = NULL;
-}
-
-struct ri_sge sim_sge(const struct sim_region *region, uint64_t offset, uint32_t length)
-{
-    return (struct ri_sge){ (uintptr_t)region->octets + offset, length, region->keys.lkey };
-}
-
-enum ri_status sim_post(struct sim *sim, uint32_t side, struct ri_send_wr *wr)
-{
-    struct ri_send_wr *bad = NULL;
-
-    return sim->fake.user.post_send(sim->end[side].qp, wr, &bad);
-}
-
-enum ri_status sim_post_recv(struct sim *sim, uint32_t side, uint64_t cookie, struct ri_sge sge)
-{
-    struct ri_recv_wr *bad = NULL, wr = { .cookie = cookie, .sg_list = &sge, .num_sge = 1 };
-
-    return sim->fake.user.post_recv(sim->end[side].qp, &wr, &bad);
-}
-
-bool sim_poll(struct sim *sim, struct ri_cq *cq, struct ri_wc *wc)
-{
-    return sim->fake.user.poll(cq, 1, wc) == 1;
 }

@@ -13,6 +13,7 @@
 
 #include "fake_host.h"
 
+#include "providers/software/roce/datagram/datagram.h"
 #include "providers/software/roce/rc/rc.h"
 
 #include <pthread.h>
@@ -77,8 +78,11 @@ struct sim {
     uint32_t counter; /* of `lose` */
     struct sim_sent *log;
     uint32_t logged;
-    uint32_t calls; /* of the carrier's send */
-    bool keep_owed; /* passes leave acknowledgements to what is posted */
+    uint32_t calls;          /* of the carrier's send */
+    bool keep_owed;          /* passes leave acknowledgements to what is posted */
+    bool datagrams;          /* the QPs are for datagrams */
+    uint32_t key;            /* Q_Key of both */
+    struct ud_origin origin; /* of all datagrams that arrive */
 };
 
 /* Sizes of the QPs. */
@@ -86,6 +90,7 @@ struct sim_shape {
     uint32_t depth, sge, cqe;
     uint32_t flags; /* enum ri_qp_flags; 0: all of Write, Read, atomics */
     struct ri_srq *srq[2];
+    bool datagrams;
 };
 
 /* Attributes as a test that wants nothing special has them. */
@@ -98,7 +103,10 @@ void sim_open(struct sim *sim, const struct sim_link *link, uint64_t seed,
 void sim_connect(struct sim *sim, const struct rc_attr *attr);
 void sim_connect_alone(struct sim *sim, const struct rc_attr *attr);
 void sim_close(struct sim *sim);
+/* Side a for datagrams, in RTS, alone. */
+void sim_begin_alone(struct sim *sim, uint32_t key);
 struct rc_qp *sim_qp(struct sim *sim, uint32_t side);
+struct ud_qp *sim_ud_qp(struct sim *sim, uint32_t side);
 
 /* The next packet or timer, and a pass. False: there is nothing left to do. */
 bool sim_step(struct sim *sim);

@@ -41,10 +41,27 @@ static enum ri_status start(struct qp *qp, const struct ri_llp_handover *handove
     return sim_start(qp);
 }
 
+static void free_part(struct qp *qp)
+{
+    if (qp->type != RI_QP_UD)
+        rc_qp_free(qp);
+}
+
+static bool count_datagrams(const struct qp *qp, uint32_t number, const char **name,
+                            uint64_t *value)
+{
+    return ud_counter(container_of(qp, const struct ud_qp, core), number, name, value);
+}
+
+union sim_any_qp {
+    struct rc_qp rc;
+    struct ud_qp ud;
+};
+
 const struct wire sim_wire = {
     .name = "sim",
     .slot = WIRE_NETWORK,
-    .qp_octets = sizeof(struct rc_qp),
+    .qp_octets = sizeof(union sim_any_qp),
     .lane_octets = sizeof(struct lane),
     .lane_open = lane_open,
     .lane_close = lane_close,
@@ -54,9 +71,19 @@ const struct wire sim_wire = {
     .post_send = wire_post_send,
     .start = start,
     .hide = rc_hide,
-    .qp_free = rc_qp_free,
+    .qp_free = free_part,
     .counter = rc_counter,
     RC_WIRE_MEMBERS,
+};
+
+const struct wire sim_ud_wire = {
+    .name = "sim datagrams",
+    .slot = WIRE_NETWORK,
+    .start = start,
+    .hide = ud_hide,
+    .qp_free = free_part,
+    .counter = count_datagrams,
+    UD_WIRE_MEMBERS,
 };
 
 static enum ri_status enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
@@ -76,9 +103,12 @@ static const struct ri_rnic_attr attributes = {
     .features = RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_CQ_HOLDS_OVERFLOW | RI_FEATURE_ATOMICS |
                 RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SEND_INVALIDATE |
                 RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE |
-                RI_FEATURE_RNR | RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_READ_MULTI_SGE,
+                RI_FEATURE_RNR | RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_READ_MULTI_SGE |
+                RI_FEATURE_UD,
     CORE_LIMITS,
     .max_qp = MAX_OBJECTS,
+    .max_ud_send = BTH_MTU_MAX,
+    .max_ah = MAX_OBJECTS,
     .max_ird = RC_DEPTH,
     .max_ord = RC_DEPTH,
     .lanes = 1,

@@ -6,7 +6,7 @@
 #include "sim.h"
 
 extern const struct ri_provider sim_provider;
-extern const struct wire sim_wire;
+extern const struct wire sim_wire, sim_ud_wire;
 /* What a pass takes from the link; sim.c. */
 uint32_t sim_serve(struct lane *lane);
 /* Connects a QP with the attributes of its end; inside tx. */
