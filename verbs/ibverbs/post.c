@@ -299,11 +299,23 @@ static struct ibv_recv_wr *skip_receives(struct ibv_recv_wr *wr, uint32_t count)
     return wr;
 }
 
+/* InfiniBand takes none in RESET (IBTA, 10.3.1.1). Other devices have no state INIT: there programs
+ * of rdma_cm post before they connect. */
+static bool takes_no_receives(struct vb_qp *qp)
+{
+    return unlikely(__atomic_load_n(&qp->ibv.qp_base.state, __ATOMIC_RELAXED) == IBV_QPS_RESET) &&
+           vb_connects_numbers(vb_qp_context(qp));
+}
+
 int vb_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct vb_qp *qp = vb_qp_of(ibv);
     struct ri_recv_wr group[VB_GROUP], *ri_bad;
 
+    if (takes_no_receives(qp)) {
+        *bad = wr;
+        return EINVAL;
+    }
     while (wr) {
         uint32_t count = convert_receives(wr, group);
         enum ri_status status = ual_qp_post_recv(&qp->ual, group, &ri_bad);
