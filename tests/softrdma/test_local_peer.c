@@ -427,6 +427,23 @@ START_TEST(a_message_tells_what_is_executed)
 }
 END_TEST
 
+/* It waits for a receive, which the consumer posts when its own request is complete. */
+START_TEST(a_message_that_waits_tells_what_is_executed)
+{
+    static const struct ri_qp_modify agreed = { .size = sizeof(agreed),
+                                                .mask = RI_QPM_RNR,
+                                                .rnr_retry = FOREVER };
+
+    open_pair();
+    OK(bed.fake.privileged.qp_modify(a->qp, &agreed));
+    side_send(a, 0, region_sge(&closed_region, 0, 64));
+    put_telling(1);
+    side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 64);
+    side_receive(a, 7, region_sge(&closed_region, 0, 64));
+    side_expect(a, a->recv_cq, 7, RI_WC_SUCCESS, 8);
+}
+END_TEST
+
 START_TEST(a_message_that_tells_too_much_ends_the_connection)
 {
     static const uint32_t said[] = { 3, 1000, INT32_MAX };
@@ -868,6 +885,7 @@ int main(void)
     tcase_add_loop_test(positions, progress_that_cannot_be_ends_the_connection, 0, 6);
     tc_add_tests(positions, progress_does_not_go_backwards);
     tc_add_tests(positions, a_message_tells_what_is_executed,
+                 a_message_that_waits_tells_what_is_executed,
                  progress_is_told_by_the_answer_or_by_the_next_look,
                  progress_is_told_before_the_lane_sleeps, progress_is_told_before_the_end);
     tcase_add_loop_test(positions, a_message_that_tells_too_much_ends_the_connection, 0, 3);

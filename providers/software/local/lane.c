@@ -303,7 +303,7 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
         return 0;
     done = look(qp, budget, answers_soon, &go_on);
     spinlock_unlock(&qp->rx);
-    if (done)
+    if (done || go_on) /* a message that waits may have told what is executed */
         retire(core);
     if (go_on) {
         atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
