@@ -80,8 +80,8 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
             good &= configure(fake, without[i], "0");
     if (lanes && host_options_type(fake->options, "lanes"))
         good &= configure(fake, "lanes", lanes);
-    if (host_options_type(fake->options, "local")) /* iWARP's octets are looked at, unless asked */
-        good &= configure(fake, "local", local ? local : "no");
+    if (local && host_options_type(fake->options, "local"))
+        good &= configure(fake, "local", local);
     if (access && host_options_type(fake->options, "local_access"))
         good &= configure(fake, "local_access", access);
     for (; own && *own; own += 2)
@@ -229,6 +229,8 @@ void fake_host_init(struct fake_host *fake, const struct ri_provider *provider, 
     fake->provider = provider;
     if (provider)
         fake->options = host_options_create(provider);
+    if (provider && host_options_type(fake->options, "local"))
+        configure(fake, "local", "no"); /* iWARP's octets are looked at, unless asked */
     fake->host = (struct ri_host){
         .size = sizeof(fake->host),
         .abi_major = RI_ABI_MAJOR,

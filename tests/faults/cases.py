@@ -33,6 +33,10 @@ OTHERWISE = {
         "long": ([BROKEN], [AFF + "R_RECV_LENGTH_ERROR"], [BROKEN, DTO + "LOCAL_LENGTH"], []),
         "flood": ([BROKEN], [AFF + "R_ERROR"], [BROKEN, AFF + "REQ_DROPPED"], []),
     },
+    # Each request is told how its own execution ended.
+    "softrdma, wire local": {
+        "access": ([BROKEN, DTO + "REMOTE_ACCESS"], [], [BROKEN, AFF + "RDMAW_ACCESS_VIOLATION"], []),
+    },
     "rnic:siw0": {
         # A request that is on its way when the stream ends fails as an error of the QP.
         "disconnect": ([DISCONNECT], [], [END], [DTO + "LOCAL_EP"]),
@@ -66,13 +70,14 @@ BOTH = ("kill", "free", "down", "remove")  # idle connections, too
 
 
 class Case:
-    def __init__(self, interface, fault, actor, traffic, polling):
+    def __init__(self, interface, fault, actor, traffic, polling, wire):
         self.interface, self.fault, self.actor, self.traffic, self.polling = interface, fault, actor, traffic, polling
+        self.kind = interface + wire
         self.name = "%s: %s by the %s, %s, %s" % (
-            interface, fault, actor, "under traffic" if traffic else "idle", "polling" if polling else "waiting")
+            self.kind, fault, actor, "under traffic" if traffic else "idle", "polling" if polling else "waiting")
 
     def events(self):
-        return OTHERWISE[self.interface].get(self.fault, EVENTS[self.fault])
+        return OTHERWISE[self.kind].get(self.fault, EVENTS[self.fault])
 
     def arguments(self, side, command=None):
         """Of itfault, but address and port. command: what the fault is made by, and what undoes it; where it is one of the shell's."""
@@ -100,13 +105,14 @@ class Case:
         return "%s: status %d\n%s" % (side, status, text)
 
 
-def cases(interface):
+def cases(interface, wire=""):
+    """wire: what stands behind the interface's name in OTHERWISE."""
     for fault in EVENTS:
         if (interface, fault) in NOT_THERE:
             continue
         loads = (True, False) if fault in BOTH else (True,)
         for actor, traffic, polling in itertools.product(("client", "server"), loads, (False, True)):
-            yield Case(interface, fault, actor, traffic, polling)
+            yield Case(interface, fault, actor, traffic, polling, wire)
 
 
 def silent(interface, polling, timeout):
