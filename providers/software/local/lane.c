@@ -278,7 +278,10 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
     }
     if (qp_state(core) == RI_QPS_RTS)
         done += local_execute(qp, budget, answers_soon);
-    *go_on |= qp->executed != executed;
+    if (qp->executed != executed) {
+        done += !done; /* told by a message that waits itself */
+        *go_on = true;
+    }
     if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
         local_note_end(qp);
     *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
@@ -303,7 +306,7 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
         return 0;
     done = look(qp, budget, answers_soon, &go_on);
     spinlock_unlock(&qp->rx);
-    if (done || go_on) /* a message that waits may have told what is executed */
+    if (done)
         retire(core);
     if (go_on) {
         atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
