@@ -63,7 +63,7 @@ const struct ri_option kal_interface_options[] = {
     { "pin_strict", "enum: auto|yes|no", "auto", "",
       "Refuse a region that cannot be pinned; no: it stays unpinned, with a warning; auto: yes if "
       "the device uses DMA." },
-    { "local", "enum: no|auto|only", "no", "",
+    { "local", "enum: no|auto|only", "auto", "",
       "Whether a connection between two processes of one host and one user leaves TCP for memory "
       "that both share; only: a connection that cannot is refused." },
     { "pcap", "path", "", "",

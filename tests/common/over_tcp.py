@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of a folder of tests once more, with both ends of each connection on the local wire (option local)."""
+"""Programs of a folder of tests once more, with connections that stay on TCP (option local); by default they leave it."""
 import concurrent.futures
 import os
 import re
@@ -10,11 +10,11 @@ SOURCE = os.path.abspath(os.environ.get("TC_TOP_SRCDIR", "."))
 sys.path.insert(0, os.path.join(SOURCE, "tests/tools"))
 from toolstest import BUILD, SCALE
 
-CONFIGURATION = os.path.join(SOURCE, "tests/common/local.conf")
+CONFIGURATION = os.path.join(SOURCE, "tests/common/tcp.conf")
 
 
 def environment(**more):
-    made = dict(os.environ, ITAL_CONF=CONFIGURATION, TC_SHORT="1", **more)
+    made = {**os.environ, "ITAL_CONF": CONFIGURATION, "TC_SHORT": "1", **more}
     made.pop("ITAL_TEST_SEEN", None) # the records of these programs are those of the suite itself
     return made
 
@@ -33,7 +33,7 @@ def passes(tap, folder, names, keep_out=None):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         results = dict(zip(built, pool.map(lambda path: run(path, TC_KEEP_OUT=(keep_out or {}).get(os.path.basename(path), "")), built)))
     for path in paths:
-        name = os.path.relpath(path, BUILD) + ", over the local wire"
+        name = os.path.relpath(path, BUILD) + ", over TCP"
         if path not in results:
             tap.skip(name, "it was not built")
         elif results[path][0] == 77:

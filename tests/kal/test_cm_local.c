@@ -37,9 +37,19 @@ START_TEST(both_hand_overs_carry_the_memory)
 }
 END_TEST
 
-START_TEST(stays_on_tcp_by_default)
+START_TEST(leaves_tcp_by_default)
 {
     fake_reopen(NULL, RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_LOCAL);
+    listen_at("127.0.0.1");
+    dial();
+    establish();
+    expect_local();
+}
+END_TEST
+
+START_TEST(stays_on_tcp_if_told)
+{
+    with("no", NULL, NULL);
     listen_at("127.0.0.1");
     dial();
     establish();
@@ -417,7 +427,7 @@ int main(void)
     TCase *t = tc_case(suite, "two ends", setup, teardown);
 
     tcase_add_loop_test(t, both_hand_overs_carry_the_memory, 0, sizeof(places) / sizeof(*places));
-    tc_add_tests(t, stays_on_tcp_by_default, stays_on_tcp_without_the_feature,
+    tc_add_tests(t, leaves_tcp_by_default, stays_on_tcp_if_told, stays_on_tcp_without_the_feature,
                  stays_on_tcp_if_memory_cannot_be_made, stays_on_tcp_if_memory_cannot_be_taken,
                  stays_on_tcp_if_the_name_is_taken, stays_on_tcp_while_captured);
     tcase_add_loop_test(t, stays_on_tcp_if_one_end_has_it_off, 0, 2);
