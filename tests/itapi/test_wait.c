@@ -188,7 +188,9 @@ START_TEST(several_waiters_of_completions)
     node_close(&pair.b); /* ends the waits */
     for (int i = 0; i < THREADS; i++) {
         join(&waiters[i]);
-        is(IT_ERR_ABORT, waiters[i].last);
+        /* One that was between two waits finds the EVD gone. */
+        if (waiters[i].last != IT_ERR_INVALID_EVD)
+            is(IT_ERR_ABORT, waiters[i].last);
     }
 }
 END_TEST
