@@ -265,19 +265,28 @@ START_TEST(crash_of_a_test_s_child)
 END_TEST
 #endif
 
+/* This program once more, as the command says; its status and what it prints. */
+static int run_again(const char *command, char *text, size_t room)
+{
+    FILE *p = popen(command, "re");
+    size_t n;
+
+    ck_assert_ptr_nonnull(p);
+    n = fread(text, 1, room - 1, p);
+    text[n] = '\0';
+    return WEXITSTATUS(pclose(p));
+}
+
 /* Names match as a whole; all runs of a loop test are skipped. */
 START_TEST(kept_out_tests_are_skipped)
 {
     static char text[65536];
-    FILE *p = popen("TC_KEEP_OUT=inner,inner_crash,inner_fail,inner_early exec /proc/$PPID/exe "
-                    "inner 2>/dev/null",
-                    "re");
-    size_t n;
+    int status = run_again(
+        "TC_KEEP_OUT=inner,inner_crash,inner_fail,inner_early exec /proc/$PPID/exe "
+        "inner 2>/dev/null",
+        text, sizeof(text));
 
-    ck_assert_ptr_nonnull(p);
-    n = fread(text, 1, sizeof(text) - 1, p);
-    text[n] = '\0';
-    ck_assert_int_eq(WEXITSTATUS(pclose(p)), 1);
+    ck_assert_int_eq(status, 1);
     ck_assert_ptr_nonnull(strstr(text, "\nok 1 - inner: case: inner_pass\n"));
     ck_assert_ptr_nonnull(
         strstr(text, "\nok 2 - inner: case: inner_fail # SKIP kept out by TC_KEEP_OUT\n"));
@@ -294,18 +303,14 @@ END_TEST
 START_TEST(tests_that_wait_in_vain_are_impatient)
 {
     static char text[65536];
-    FILE *p = popen(
+    int status = run_again(
         "TEST_TIMEOUT_SCALE=2 TC_PATIENCE=4 TC_IMPATIENT='inner|inner_wait(\\[2\\])?|wait.*' exec "
         "/proc/$PPID/exe inner 2>/dev/null",
-        "re");
+        text, sizeof(text));
     const char *found = text;
     unsigned guard, other;
-    size_t n;
 
-    ck_assert_ptr_nonnull(p);
-    n = fread(text, 1, sizeof(text) - 1, p);
-    text[n] = '\0';
-    ck_assert_int_eq(WEXITSTATUS(pclose(p)), 1);
+    ck_assert_int_eq(status, 1);
     for (int round = 0; round < 3; round++) {
         found = strstr(found, "waits ");
         ck_assert_ptr_nonnull(found);
@@ -321,15 +326,12 @@ END_TEST
 START_TEST(a_time_out_near_what_is_needed_is_told)
 {
     static char text[65536];
-    FILE *p = popen("CK_DEFAULT_TIMEOUT=1000 CK_TIMEOUT_MULTIPLIER=10 exec /proc/$PPID/exe takes "
-                    "2>/dev/null",
-                    "re");
-    size_t n;
+    int status = run_again(
+        "CK_DEFAULT_TIMEOUT=1000 CK_TIMEOUT_MULTIPLIER=10 exec /proc/$PPID/exe takes "
+        "2>/dev/null",
+        text, sizeof(text));
 
-    ck_assert_ptr_nonnull(p);
-    n = fread(text, 1, sizeof(text) - 1, p);
-    text[n] = '\0';
-    ck_assert_msg(WEXITSTATUS(pclose(p)) == 0, "%s", text);
+    ck_assert_msg(status == 0, "%s", text);
     ck_assert_msg(strstr(text, "\n# time-out: ") != NULL, "%s", text);
     ck_assert_msg(strstr(text, " s of 14 s: takes: set: inner_takes\n") != NULL, "%s", text);
     ck_assert_ptr_null(strstr(strstr(text, "\n# time-out: ") + 1, "\n# time-out: "));

@@ -9,6 +9,7 @@
  * hit it.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/roce_input.h"
 #include "tests/roce/sim.h"
 
 #include "base/be.h"
@@ -87,22 +88,11 @@ static void aim(uint8_t *packet, uint32_t len, uint8_t how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t packet[1024 + 8];
-    uint32_t packets = 0, queued;
+    uint32_t packets = 0, queued, len;
+    uint8_t packet[ROCE_INPUT_MAX], how;
 
     open_all();
-    for (; size > 2 && packets < PACKETS; packets++) {
-        uint32_t len = data[0] * 4u;
-        uint8_t how = data[1];
-
-        data += 2;
-        size -= 2;
-        len = len < size ? len : (uint32_t)size & ~3u;
-        memset(packet, 0, sizeof(packet));
-        memcpy(packet, data, len);
-        data += len;
-        size -= len;
-        len = len < BTH_PACKET_MIN ? BTH_PACKET_MIN : len;
+    for (; packets < PACKETS && roce_input_next(&data, &size, packet, &len, &how); packets++) {
         aim(packet, len, how);
         sim_inject(&sim, 0, packet, len);
         if (how & 8)

@@ -8,6 +8,7 @@
  * words, how it is aimed), and octets from the BTH on.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/roce_input.h"
 #include "tests/roce/sim.h"
 
 #include "base/be.h"
@@ -184,25 +185,15 @@ static void give(uint8_t *packet, uint32_t len, uint8_t how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t packet[1024 + 8];
+    uint8_t packet[ROCE_INPUT_MAX], how;
+    uint32_t len;
 
     if (!size)
         return 0;
     open_all(*data++);
     size--;
-    for (uint32_t packets = 0; size > 2 && packets < PACKETS; packets++) {
-        uint32_t len = data[0] * 4u;
-        uint8_t how = data[1];
-
-        data += 2;
-        size -= 2;
-        len = len < size ? len : (uint32_t)size & ~3u;
-        memset(packet, 0, sizeof(packet));
-        memcpy(packet, data, len);
-        data += len;
-        size -= len;
-        give(packet, len < BTH_PACKET_MIN ? BTH_PACKET_MIN : len, how);
-    }
+    for (uint32_t i = 0; i < PACKETS && roce_input_next(&data, &size, packet, &len, &how); i++)
+        give(packet, len, how);
     sim_region_free(&sim, &region);
     sim_close(&sim);
     return 0;

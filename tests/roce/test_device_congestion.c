@@ -32,22 +32,9 @@ static void send_duplicate(int fd, uint32_t payload)
     plain_send(fd, &to, octets, len);
 }
 
-static uint64_t counter(struct end *end, const char *name)
-{
-    const char *names[64];
-    uint64_t values[64];
-    size_t count = 64;
-
-    OK(end->fake.privileged.qp_counters(end->qp, names, values, &count));
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], name))
-            return values[i];
-    ck_abort_msg("no counter %s", name);
-}
-
 static bool notified(const void *arg)
 {
-    return counter(A, "CNPs received") >= *(const uint64_t *)arg;
+    return bed_qp_counter(A, "CNPs received") >= *(const uint64_t *)arg;
 }
 
 /* --- tests --- */
@@ -62,13 +49,13 @@ START_TEST(P031_a_marked_packet_is_answered_by_a_CNP)
     fd = as_peer(2); /* not marked */
     send_duplicate(fd, 64);
     bed_take_none(B, B->recv_cq);
-    ck_assert_uint_eq(counter(B, "packets received"), 1);
-    ck_assert_uint_eq(counter(B, "CNPs sent"), 0);
+    ck_assert_uint_eq(bed_qp_counter(B, "packets received"), 1);
+    ck_assert_uint_eq(bed_qp_counter(B, "CNPs sent"), 0);
     close(fd);
     fd = as_peer(3);
     send_duplicate(fd, 64);
     ck_assert(bed_wait(notified, &one, BED_TIMEOUT));
-    ck_assert_uint_eq(counter(B, "CNPs sent"), 1);
+    ck_assert_uint_eq(bed_qp_counter(B, "CNPs sent"), 1);
     close(fd);
     bed_close();
 }
@@ -86,8 +73,8 @@ START_TEST(P031_marked_packets_of_one_pass_are_answered_once)
     for (int i = 0; i < 20; i++)
         send_duplicate(fd, 64);
     ck_assert(bed_wait(notified, &one, BED_TIMEOUT));
-    ck_assert_uint_eq(counter(B, "packets received"), 20);
-    ck_assert_uint_eq(counter(B, "CNPs sent"), 1);
+    ck_assert_uint_eq(bed_qp_counter(B, "packets received"), 20);
+    ck_assert_uint_eq(bed_qp_counter(B, "CNPs sent"), 1);
     close(fd);
     bed_close();
 }
@@ -106,7 +93,7 @@ START_TEST(a_buffer_that_fills_asks_for_less)
     for (int i = 0; i < 500; i++)
         send_duplicate(fd, 256);
     ck_assert(bed_wait(notified, &one, BED_TIMEOUT));
-    ck_assert_uint_gt(counter(B, "CNPs sent"), 0);
+    ck_assert_uint_gt(bed_qp_counter(B, "CNPs sent"), 0);
     close(fd);
     bed_close();
 }

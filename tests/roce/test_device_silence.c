@@ -70,19 +70,6 @@ static void exchange(uint64_t cookie, uint32_t length)
     bed_take(B, B->recv_cq, cookie, RI_WC_SUCCESS);
 }
 
-static uint64_t time_outs(void)
-{
-    const char *names[64];
-    uint64_t values[64];
-    size_t count = 64;
-
-    OK(A->fake.privileged.qp_counters(A->qp, names, values, &count));
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], "time-outs"))
-            return values[i];
-    ck_abort_msg("no such counter");
-}
-
 /* The first time-out asks, the second has the answer: not all of retry_cnt passes. */
 START_TEST(a_peer_whose_process_has_ended_is_told_of_early)
 {
@@ -96,7 +83,7 @@ START_TEST(a_peer_whose_process_has_ended_is_told_of_early)
     OK(bed_post(A, wr, bed_sge(A, 0, 8)));
     bed_take(A, A->send_cq, 2, RI_WC_TRANSPORT);
     bed_await_event(A, RI_EVENT_LLP_LOST);
-    ck_assert_uint_eq(time_outs(), 2);
+    ck_assert_uint_eq(bed_qp_counter(A, "time-outs"), 2);
     ck_assert_uint_eq(A->fake.logged[RI_LOG_INFO], lines + 1);
     bed_close();
 }
