@@ -285,8 +285,8 @@ void kal_connection_destroy(struct kal_connection *connection);
 
 /* Active side. The policy is asked first. The deadline bounds TCP connect and MPA start-up
  * together. qp NULL: after the peer's Reply the stream waits for kal_attach; three-way
- * RI_CONNECTION_ACCEPTED reports the Reply. RI_ERR_NOT_SUPPORTED if the provider manages
- * connections. */
+ * RI_CONNECTION_ACCEPTED reports the Reply. If the provider manages connections: as "external-qp"
+ * of rnicpi.h says, RI_ERR_NOT_SUPPORTED without RI_FEATURE_EXTERNAL_QP. */
 enum ri_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
 /* Before kal_accept: moves the remaining start-up of an undecided request to the QP's RNIC, of the
@@ -298,7 +298,8 @@ enum ri_status kal_place(struct kal_connection *connection, struct kal_rnic *rni
 /* Attaches the QP, and its lane, to a connect or accept without one. RI_ERR_INVALID_STATE: it has
  * one, or has ended. */
 enum ri_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context);
-/* Passive side; kal_confirm is the active side's third leg. qp NULL: as for kal_connect. */
+/* Passive side; kal_confirm is the active side's third leg, or as "passive-confirm" of rnicpi.h
+ * says. qp NULL: as for kal_connect. */
 enum ri_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                           const struct ri_connect_param *param);
 enum ri_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param);
@@ -314,7 +315,8 @@ enum ri_status kal_service_request(struct kal_connection *connection,
                                    const struct ri_connect_param *param);
 enum ri_status kal_service_reply(struct kal_connection *connection,
                                  const struct ri_service_reply *reply);
-/* Orderly close of an established connection; the end is reported as above. */
+/* Orderly close of an established connection; the end is reported as above. qp NULL: connected
+ * without one, by a provider that manages connections. */
 enum ri_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
                               const void *private_data, uint16_t private_data_length);
 

@@ -187,6 +187,8 @@ enum ri_transport {
 #define RI_FEATURE_UC (UINT64_C(1) << 40)
 /* RI_QPS_SQD. With RI_FEATURE_QP_NUMBERS */
 #define RI_FEATURE_SQD (UINT64_C(1) << 41)
+/* Set A, with RI_FEATURE_QP_NUMBERS: connections whose QP is the consumer's (rule "external-qp") */
+#define RI_FEATURE_EXTERNAL_QP (UINT64_C(1) << 42)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -988,7 +990,38 @@ struct ri_connect_param {
     uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
     /* The consumer gave those six values. A provider uses those that it can set. */
     bool tuned;
+    /* What the consumer gave without `tuned`: the two retry counts; local_ack_timeout. */
+    bool retries_given, ack_timeout_given;
+    /* InfiniBand's IPv6 header on the way there; the peer answers with the same. flow_label 0: the
+     * provider's own. */
+    uint8_t traffic_class;
+    uint32_t flow_label;
+    /* "external-qp": the QP's number, what it is (enum ri_qp_type; 0: RI_QP_RC), and whether it has
+     * an SRQ. */
+    uint32_t qpn;
+    uint8_t qp_type;
+    bool srq;
+    bool flow_control; /* end-to-end flow control, as the messages say it */
+    /* {outlives-qp} As InfiniBand's consumers expect: the connection does not end with its QP. What
+     * ends that is told by completions and qp_event, and DISCONNECTED follows a disconnect of this
+     * side or the peer alone. A provider that cannot do so ends the connection. */
+    bool outlives_qp;
+    uint8_t reserved0[4];
     uint64_t reserved[4];
+};
+
+/* {connection-numbers} What moves a QP to RTR and RTS for this connection: values for qp_modify, as
+ * "numbers-needed" wants them. */
+struct ri_connection_numbers {
+    uint32_t size;
+    uint32_t destination_qpn; /* the peer's */
+    /* 24 bits. The provider chooses receive_psn, and the peer hears of it by connect or accept. */
+    uint32_t receive_psn, send_psn;
+    uint32_t path_mtu; /* octets */
+    uint8_t timeout, retry_count, rnr_retry;
+    bool srq; /* the peer's QP has one */
+    struct ri_ah_attr path;
+    uint64_t reserved[2];
 };
 
 struct ri_listen_param {
@@ -998,6 +1031,10 @@ struct ri_listen_param {
     uint32_t port;
     uint32_t backlog; /* undecided requests kept at most */
     bool datagram;    /* service requests instead of connections */
+    /* As of sockets: the IPv6 wildcard is not IPv4's (IPV6_V6ONLY); others may have the port, too,
+     * who say so (SO_REUSEADDR), as long as one of them listens. */
+    bool family_only, reuse_address;
+    uint8_t reserved0[5];
     uint64_t reserved[4];
 };
 
@@ -1010,8 +1047,11 @@ struct ri_connect_request {
     uint16_t private_data_length;
     uint16_t ird, ord; /* the requester's own values */
     bool depths_valid;
-    bool datagram; /* a service request: answer with service_reply */
-    uint64_t reserved[4];
+    bool datagram;   /* a service request: answer with service_reply */
+    uint8_t qp_type; /* enum ri_qp_type of the peer's QP; 0: RI_QP_RC, or `datagram` */
+    /* RI_FEATURE_EXTERNAL_QP: those of the connection, if it is accepted. Else NULL. */
+    const struct ri_connection_numbers *numbers;
+    uint64_t reserved[3];
 };
 
 enum ri_connection_event_type {
@@ -1022,6 +1062,10 @@ enum ri_connection_event_type {
     RI_CONNECTION_FAILED,   /* by anything else; reason tells */
     RI_CONNECTION_DISCONNECTED,
     RI_CONNECTION_SERVICE_REPLY,
+    /* {time-wait} The last event, behind DISCONNECTED: packets of the connection may no more be on
+     * their way (InfiniBand 12.9.8.4), and an external QP's number may be used again. May be
+     * missing. */
+    RI_CONNECTION_TIME_WAIT_EXIT,
 };
 
 enum ri_connection_reason {
@@ -1052,7 +1096,9 @@ struct ri_connection_event {
     uint32_t remote_qpn, remote_qkey; /* service reply */
     struct sockaddr_storage local, peer;
     const struct ri_ah_attr *path; /* service reply: to the peer; NULL unknown; lent */
-    uint64_t reserved[3];
+    /* ACCEPTED of an external QP: lent. Else NULL. */
+    const struct ri_connection_numbers *numbers;
+    uint64_t reserved[2];
 };
 
 /* Status of a service reply; values of InfiniBand's SIDR REP. */
@@ -1068,12 +1114,15 @@ struct ri_service_reply {
     uint32_t size;
     /* enum ri_service_status; one that cannot be sent is sent as REJECTED. */
     uint32_t status;
-    /* RI_SERVICE_VALID: the QP whose number is sent. Else NULL. */
+    /* RI_SERVICE_VALID: the QP whose number is sent; NULL with RI_FEATURE_EXTERNAL_QP: `qpn` is.
+     * Else NULL. */
     struct ri_qp *qp;
     uint32_t qkey; /* RI_SERVICE_VALID: its key; see ri_rnic_attr.service_qkey */
     const void *private_data;
     uint16_t private_data_length;
-    uint64_t reserved[4];
+    uint8_t reserved0[2];
+    uint32_t qpn;
+    uint64_t reserved[3];
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -1495,11 +1544,22 @@ struct ri_privileged_ops {
      * started and no event follows; RI_OK is followed by exactly one connection_event of the
      * fitting kind (except disconnect before establishment, which ends silently). A request that
      * came by connection_request is one connection: accept it or reject it, and destroy it in any
-     * case. qp is an IDLE or INIT QP of the same RNIC, never NULL, and belongs to the connection
-     * from RI_OK until one of the two is destroyed. A provider without IPv6 answers UNREACHABLE to
-     * an address of that family, also to listen at ::, and the host asks for the IPv4 wildcard
-     * next. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data, depths), ADDRESS_IN_USE,
-     * UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
+     * case. qp is an IDLE or INIT QP of the same RNIC, or NULL as "external-qp" says, and belongs
+     * to the connection from RI_OK until one of the two is destroyed. A provider without IPv6
+     * answers UNREACHABLE to an address of that family, also to listen at ::, and the host asks for
+     * the IPv4 wildcard next. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data,
+     * depths), ADDRESS_IN_USE, UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
+     *
+     * {external-qp} RI_FEATURE_EXTERNAL_QP: qp NULL, and the QP that param->qpn names is the
+     * consumer's, who moves it by qp_modify with the numbers that he is told; the provider only
+     * exchanges messages, and does not ask whose number it is. Without the feature qp is never
+     * NULL. Active side: ACCEPTED follows connect, with `numbers`, whether three_way is set or not;
+     * confirm sends the third leg, and ESTABLISHED follows. Passive side: the request has
+     * `numbers`; ESTABLISHED follows accept when the third leg has come, or a confirm, by which the
+     * consumer reports that its QP has heard the peer. disconnect tells the peer, and one
+     * DISCONNECTED follows at both sides; that QP's own end is told to nobody. {passive-confirm}
+     * With the feature a consumer may confirm what it has accepted with a QP, too; INVALID_STATE:
+     * it is established already, or not accepted.
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
                                         struct ri_connection **connection);

@@ -581,7 +581,8 @@ UAL_PUBLIC enum ri_status ual_conn_resolve(struct ual_conn *conn,
                                            const struct sockaddr *destination);
 /* Active side. Nothing has started where the call fails, and no event follows; else
  * RI_CONNECTION_ACCEPTED (three-way), ESTABLISHED, REJECTED or FAILED. param->source NULL: the
- * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered.
+ * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered; with
+ * RI_FEATURE_EXTERNAL_QP as "external-qp" of rnicpi.h says.
  * Three-way is for providers with RI_FEATURE_THREE_WAY, and for all others without a QP. */
 UAL_PUBLIC enum ri_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                            const struct ri_connect_param *param);
@@ -591,11 +592,11 @@ UAL_PUBLIC enum ri_status ual_conn_connect(struct ual_conn *conn, struct ual_qp 
  * of a new connection there). Not from an upcall. */
 UAL_PUBLIC enum ri_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
                                           const struct ri_connect_param *param);
-/* The QP of a connect or accept that was given none (RI_ERR_NOT_SUPPORTED there where the provider
+/* The QP of a connect or accept that was given none (RI_ERR_NOT_SUPPORTED where the provider
  * manages connections). Any time after that call, within its deadline or option request_timeout.
  * RI_ERR_INVALID_STATE: it has one, or is over. */
 UAL_PUBLIC enum ri_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp);
-/* Third leg of a three-way connection, active side. */
+/* Active side: third leg of a three-way connection. Passive: "passive-confirm" of rnicpi.h. */
 UAL_PUBLIC enum ri_status ual_conn_confirm(struct ual_conn *conn,
                                            const struct ri_connect_param *param);
 /* Of a request, or of an accept that arrived. No event follows; the object remains to be freed.
@@ -621,7 +622,8 @@ UAL_PUBLIC enum ri_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *q
  * the peer has left. ITAL_ERR_INVALID_HANDLE: its peer withdrew; NO_RESOURCES: the listener keeps
  * as many as it may; it stays undecided. */
 UAL_PUBLIC enum ri_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener);
-/* Orderly close of what is established. The end follows as an event of the QP or the connection. */
+/* Orderly close of what is established. The end follows as an event of the QP or the connection.
+ * qp NULL: connected without one. */
 UAL_PUBLIC enum ri_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
                                               const void *private_data,
                                               uint16_t private_data_length);

@@ -21,6 +21,9 @@ struct foreign {
     /* Of a request: the listener's port; is it one for a datagram service? */
     uint32_t port;
     bool datagram;
+    uint8_t qp_type;
+    /* Of a request: with size 0 it has none. */
+    struct ri_connection_numbers numbers;
     /* Under cm->lock. Destroyed, or refused, inside the provider's upcall: the next run ends it */
     bool orphan;
 };
@@ -127,10 +130,16 @@ static enum ri_status create(struct kal_connection *connection)
     return RI_OK;
 }
 
+/* Without the feature the provider is given a QP always. */
+static bool takes(const struct kal_rnic *rnic, const struct ri_qp *qp)
+{
+    return qp || rnic->attr.features & RI_FEATURE_EXTERNAL_QP;
+}
+
 static enum ri_status connect_qp(struct kal_connection *connection, struct ri_qp *qp,
                                  const struct ri_connect_param *param)
 {
-    if (!qp)
+    if (!takes(connection->rnic, qp))
         return RI_ERR_NOT_SUPPORTED;
     return kal_rnic_answer(connection->rnic->ops.connect(foreign(connection)->ri, qp, param));
 }
@@ -174,7 +183,7 @@ static enum ri_status decided(struct kal_connection *c, enum ri_status status)
 static enum ri_status accept_request(struct kal_connection *connection, struct ri_qp *qp,
                                      const struct ri_connect_param *param)
 {
-    enum ri_status status = qp ? decide(connection) : RI_ERR_NOT_SUPPORTED;
+    enum ri_status status = takes(connection->rnic, qp) ? decide(connection) : RI_ERR_NOT_SUPPORTED;
 
     if (status)
         return status;
@@ -286,6 +295,8 @@ static void describe(struct kal_connection *c, struct ri_connect_request *reques
     request->depths_valid = c->agreed.enhanced;
     request->datagram = foreign(c)->datagram;
     request->port = foreign(c)->port;
+    request->qp_type = foreign(c)->qp_type;
+    request->numbers = foreign(c)->numbers.size ? &foreign(c)->numbers : NULL;
 }
 
 /* The provider says so itself: kal_cm_host_event. */
@@ -386,6 +397,9 @@ static void keep_request(struct kal_connection *c, const struct ri_connect_reque
     c->agreed.peer_ird = request->ird;
     c->agreed.peer_ord = request->ord;
     foreign(c)->port = request->port;
+    foreign(c)->qp_type = request->qp_type;
+    if (request->numbers)
+        foreign(c)->numbers = *request->numbers;
 }
 
 /* Adds the request to the listener. False: policy or quota refuse it. */

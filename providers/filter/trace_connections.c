@@ -19,6 +19,10 @@ static void param_of(struct trace_line *line, const struct ri_connect_param *par
     }
     if (param->three_way)
         trace_number(line, "three_way", 1);
+    if (param->qpn)
+        trace_hex(line, "qpn", param->qpn);
+    if (param->traffic_class)
+        trace_number(line, "traffic_class", param->traffic_class);
 }
 
 enum ri_status trace_connection_create(struct ri_rnic *ri, void *context,

@@ -57,6 +57,16 @@ static void hear_rnic_event(const struct ri_host *host, void *context, const str
     rnic->passed.rnic_event(host, context, event);
 }
 
+static void numbers_of(struct trace_line *line, const struct ri_connection_numbers *numbers)
+{
+    if (!numbers)
+        return;
+    trace_hex(line, "destination_qpn", numbers->destination_qpn);
+    trace_hex(line, "receive_psn", numbers->receive_psn);
+    trace_hex(line, "send_psn", numbers->send_psn);
+    trace_number(line, "path_mtu", numbers->path_mtu);
+}
+
 static void hear_connection_event(const struct ri_host *host, void *context,
                                   const struct ri_connection_event *event)
 {
@@ -74,6 +84,7 @@ static void hear_connection_event(const struct ri_host *host, void *context,
         trace_number(&line, "ird", event->ird);
         trace_number(&line, "ord", event->ord);
     }
+    numbers_of(&line, event->numbers);
     trace_end_event(&line, word_of_connection_event(event->type));
     rnic->passed.connection_event(host, context, event);
 }
@@ -105,6 +116,7 @@ void trace_requested(struct pass_connection *connection, void *listener_context,
         trace_number(&line, "ird", request->ird);
         trace_number(&line, "ord", request->ord);
     }
+    numbers_of(&line, request->numbers);
     trace_end_event(&line, request->datagram ? "datagram" : "connection");
 }
 

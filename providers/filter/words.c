@@ -138,6 +138,7 @@ static const char *const connection_events[] = {
     [RI_CONNECTION_FAILED] = "failed",
     [RI_CONNECTION_DISCONNECTED] = "disconnected",
     [RI_CONNECTION_SERVICE_REPLY] = "service_reply",
+    [RI_CONNECTION_TIME_WAIT_EXIT] = "time_wait_exit",
 };
 FUNCTION(word_of_connection_event, enum ri_connection_event_type, connection_events)
 

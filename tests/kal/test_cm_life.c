@@ -568,6 +568,49 @@ START_TEST(set_a_without_a_stream)
 }
 END_TEST
 
+/* A QP of the consumer's, by number; the numbers of a request are there again when it migrates. */
+START_TEST(set_a_external_qp)
+{
+    struct ri_connection_numbers numbers = { .size = sizeof(numbers),
+                                             .destination_qpn = 0x123456,
+                                             .send_psn = 0xabcdef };
+    struct ri_connect_request request = a_request();
+    struct ri_connect_param param = { .size = sizeof(param), .qpn = 0x17 };
+    struct sockaddr_storage at = address_of("10.0.0.2", 8), bound;
+    struct kal_listener *first, *second;
+    struct fake_connection *c;
+    int one, two;
+
+    fake_reopen(NULL, SET_A | RI_FEATURE_EXTERNAL_QP);
+    first = fake_listen("10.0.0.1", 7, 2, &one, &bound);
+    second = fake_listen("10.0.0.1", 8, 2, &two, &bound);
+    request.numbers = &numbers;
+    request.qp_type = RI_QP_UC;
+    bring(request);
+    numbers.destination_qpn = 0; /* it was lent */
+    c = fake.requests[0].context;
+    ck_assert_int_eq(kal_migrate(c->connection, first), RI_OK);
+    fake_until(fake.request_count == 2, 10000);
+    ck_assert_uint_eq(fake.requests[1].request.numbers->destination_qpn, 0x123456);
+    ck_assert_uint_eq(fake.requests[1].request.numbers->send_psn, 0xabcdef);
+    ck_assert_uint_eq(fake.requests[1].request.qp_type, RI_QP_UC);
+    c = fake.requests[1].context;
+    ck_assert_int_eq(kal_accept(c->connection, NULL, &param), RI_OK);
+    ck_assert_uint_eq(fake.a_calls[1], 1);
+    ck_assert_uint_eq(fake.a_param->qpn, 0x17);
+    ck_assert_int_eq(kal_confirm(c->connection, &param), RI_OK);
+    ck_assert_int_eq(kal_disconnect(c->connection, NULL, NULL, 0), RI_OK);
+    fake_destroy(c);
+    c = fake_connection_new();
+    param = connect_param(&at);
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), RI_OK);
+    ck_assert_uint_eq(fake.a_calls[0], 1);
+    fake_destroy(c);
+    kal_listen_destroy(first);
+    kal_listen_destroy(second);
+}
+END_TEST
+
 /* What only a provider's connection manager has; addresses are checked before the policy. */
 START_TEST(set_b_has_two_ways_and_addresses)
 {
@@ -635,7 +678,8 @@ static Suite *suite(void)
     tc_add_tests(t, migrate_between_running_lanes, fork_child_closes_the_spare, set_a_active,
                  set_a_passive, set_a_requests_before_listen_returns,
                  set_a_listener_of_a_provider_without_ipv6, set_a_question, set_b_question,
-                 set_a_answer, set_a_without_a_stream, set_b_has_two_ways_and_addresses);
+                 set_a_answer, set_a_without_a_stream, set_a_external_qp,
+                 set_b_has_two_ways_and_addresses);
     tcase_add_loop_test(t, set_a_requests_stay_in_their_rnic, 0, 2);
     return s;
 }

@@ -544,7 +544,7 @@ enum ri_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
 {
     if (!conn->connection)
         return RI_ERR_INVALID_STATE;
-    return kal_disconnect(conn->connection, qp->qp, private_data, private_data_length);
+    return kal_disconnect(conn->connection, qp_of(qp), private_data, private_data_length);
 }
 
 enum ri_status ual_conn_query(struct ual_conn *conn, struct ri_connection_event *info)
