@@ -20,6 +20,13 @@ void net_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
+void net_close_mailbox(struct net *net)
+{
+    if (net->mailbox >= 0)
+        close(net->mailbox);
+    net->mailbox = -1;
+}
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -28,6 +35,8 @@ static int install_error;
 static void in_child(void)
 {
     for (struct net_process *at = processes; at; at = at->next) {
+        for (struct net *net = at->nets; net; net = net->next)
+            net_close_mailbox(net);
         share_forked(at->share);
         at->share = NULL;
         at->dead = true;
@@ -174,9 +183,22 @@ static enum ri_status join(struct net *net, struct net_why *why)
     if (status != RI_OK)
         return status;
     status = slots_claim(net->process->slots, &net->slot, why);
-    if (status != RI_OK)
+    if (status != RI_OK) {
         leave(net->process);
-    return status;
+        return status;
+    }
+    net->next = net->process->nets;
+    net->process->nets = net;
+    return RI_OK;
+}
+
+static void unlink_net(const struct net *net)
+{
+    for (struct net **at = &net->process->nets; *at; at = &(*at)->next)
+        if (*at == net) {
+            *at = net->next;
+            return;
+        }
 }
 
 enum ri_status net_open(const struct net_options *options, struct net **net, struct net_why *why)
@@ -200,6 +222,7 @@ enum ri_status net_open(const struct net_options *options, struct net **net, str
         return RI_ERR_NO_RESOURCES;
     }
     made->options = *options;
+    made->mailbox = -1;
     net_lock();
     status = join(made, why);
     net_unlock();
@@ -213,7 +236,8 @@ enum ri_status net_open(const struct net_options *options, struct net **net, str
 void net_close(struct net *net)
 {
     net_lock();
-    contract(!net->ports);
+    contract(!net->ports && net->mailbox < 0);
+    unlink_net(net);
     slots_unclaim(net->process->slots, net->slot);
     leave(net->process);
     net_unlock();

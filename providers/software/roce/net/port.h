@@ -39,4 +39,8 @@ struct net_port {
     struct ids ids; /* of the receiving thread */
 };
 
+/* One packet, whole, by itself; any thread. What the socket or the network device has no room for
+ * is lost, as on the way. Returns 0 or an error number. */
+int port_send(struct net_port *port, const struct net_path *path, const void *octets, size_t len);
+
 #endif

@@ -24,17 +24,22 @@ struct net_process {
     struct share *share;
     struct slots *slots;
     struct net_group *groups;
+    struct net *nets;
 };
 
 struct net {
+    struct net *next;
     struct net_process *process;
     struct net_options options;
     struct slot_claim *slot;
     struct net_port *ports;
+    int mailbox; /* of gsi.h; -1: none */
 };
 
 /* Held over a fork: not a mutex that knows its owner. */
 void net_lock(void);
 void net_unlock(void);
+/* Under lock. */
+void net_close_mailbox(struct net *net);
 
 #endif

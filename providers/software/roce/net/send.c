@@ -377,3 +377,29 @@ bool net_tx_flush(struct net_tx *tx, struct net_stop *stop)
     }
     return true;
 }
+
+/* ---- one ------------------------------------------------------------------------------------- */
+
+/* An error that waits at the socket is told once, instead. */
+int port_send(struct net_port *port, const struct net_path *path, const void *octets, size_t len)
+{
+    struct iovec iov = { (void *)(uintptr_t)octets, len };
+    struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+    uint8_t control[NET_PATH_CONTROL] __attribute__((aligned(8)));
+    int error = 0;
+
+    set_destination(&header, path);
+    memcpy(control, path->control, path->control_len);
+    header.msg_control = path->control_len ? control : NULL;
+    header.msg_controllen = path->control_len;
+    for (int i = 0; i < 2; i++) {
+        if (sendmsg(port->fd[NET_DATA], &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+            return 0;
+        error = errno;
+        if (error == EAGAIN || error == ENOBUFS)
+            return 0;
+        if (error != EINTR)
+            atomic_store_explicit(&port->errors, true, memory_order_relaxed);
+    }
+    return error;
+}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "slots.h"
 
+#include "table.h"
+
 #include "base/compiler.h"
 #include "base/entropy.h"
 #include "base/sealed.h"
@@ -8,43 +10,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MOST  128u
-#define MAGIC "ital roce slots"
-
-/* A cache line each. */
-struct slot {
-    _Atomic uint32_t last; /* QPN; 0: none yet */
-    _Atomic uint32_t pid;  /* of the process that has claimed it last and not given it back */
-    uint32_t reserved[14];
-};
-
-/* The lock of slot n is on octet n. */
-struct table {
-    char magic[16];
-    uint32_t count, udp_port;
-    uint32_t reserved[10];
-    struct slot slot[MOST];
-};
-
 struct slots {
     int fd;
     uint32_t count, shift;
-    bool mine[MOST]; /* a lock does not keep its own process out */
+    atomic_bool mine[TABLE_SLOTS]; /* a lock does not keep its own process out */
     pid_t pid;
     struct table *table;
 };
 
 struct slot_claim {
-    uint32_t slot;
+    uint32_t slot, generation;
     /* Numbers in use, by what is above the slot's bits. */
     uint64_t used[];
 };
+
+/* How long another process may hold the lock of the services: it is stopped then. */
+#define SERVICES_WAIT_MS 1000
 
 #define NUMBERS(slots) ((BTH_MASK24 + 1u) >> (slots)->shift)
 
@@ -98,7 +85,8 @@ enum ri_status slots_make(uint16_t udp_port, uint32_t count, struct slots **slot
     }
     made->table->count = count;
     made->table->udp_port = udp_port;
-    memcpy(made->table->magic, MAGIC, sizeof(MAGIC));
+    made->table->version = TABLE_VERSION;
+    memcpy(made->table->magic, TABLE_MAGIC, sizeof(TABLE_MAGIC));
     *slots = made;
     return RI_OK;
 }
@@ -108,7 +96,7 @@ enum ri_status slots_take(int fd, uint16_t udp_port, uint32_t count, struct slot
 {
     struct slots *made;
 
-    if (!sealed_is(fd, sizeof(struct table)) || count < 8 || count > MOST ||
+    if (!sealed_is(fd, sizeof(struct table)) || count < 8 || count > TABLE_SLOTS ||
         (count & (count - 1))) {
         net_say(why, "another process of this user has slots of another release");
         return RI_ERR_NO_RESOURCES;
@@ -116,7 +104,8 @@ enum ri_status slots_take(int fd, uint16_t udp_port, uint32_t count, struct slot
     made = new_slots(fd, count);
     if (!made)
         return no_table(why);
-    if (memcmp(made->table->magic, MAGIC, sizeof(MAGIC)) || made->table->count != count ||
+    if (memcmp(made->table->magic, TABLE_MAGIC, sizeof(TABLE_MAGIC)) ||
+        made->table->version != TABLE_VERSION || made->table->count != count ||
         made->table->udp_port != udp_port) {
         net_say(why, "another process of this user has slots of another release");
         made->fd = -1;
@@ -137,10 +126,15 @@ void slots_close(struct slots *slots)
     free(slots);
 }
 
+static struct flock lock_of(uint32_t n, short type)
+{
+    return (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+}
+
 /* True: locked now. `error` is set if locks do not work. */
 static bool lock_slot(const struct slots *slots, uint32_t n, int *error)
 {
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+    struct flock lock = lock_of(n, F_WRLCK);
 
     if (!fcntl(slots->fd, F_SETLK, &lock))
         return true;
@@ -156,12 +150,16 @@ static bool claim_from(struct slots *slots, struct slot_claim *claim, uint32_t f
 {
     for (uint32_t i = 0; i < slots->count; i++) {
         uint32_t n = (first + i) & (slots->count - 1u);
-        struct slot *slot = &slots->table->slot[n];
+        struct table_slot *slot = &slots->table->slot[n];
 
         if (slots->mine[n] || (!also_own && atomic_load(&slot->pid) == (uint32_t)slots->pid))
             continue;
         if (!lock_slot(slots, n, error))
             continue;
+        /* What its last holder has left there is nobody's from now on. */
+        claim->generation = atomic_fetch_add(&slot->generation, 1u) + 1u;
+        atomic_store(&slot->mailbox[0], 0);
+        atomic_store(&slot->mailbox[1], 0);
         atomic_store(&slot->pid, (uint32_t)slots->pid);
         slots->mine[n] = true;
         claim->slot = n;
@@ -212,9 +210,7 @@ enum ri_status slots_claim(struct slots *slots, struct slot_claim **claim, struc
 
 void slots_unclaim(struct slots *slots, struct slot_claim *claim)
 {
-    struct flock lock = {
-        .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = claim->slot, .l_len = 1
-    };
+    struct flock lock = lock_of(claim->slot, F_UNLCK);
 
     slots->mine[claim->slot] = false;
     if (slots->pid == getpid()) {
@@ -237,6 +233,58 @@ uint32_t slots_count(const struct slots *slots)
 uint32_t slots_mine(const struct slot_claim *claim)
 {
     return claim->slot;
+}
+
+struct table *slots_table(const struct slots *slots)
+{
+    return slots->table;
+}
+
+uint32_t slots_generation(const struct slot_claim *claim)
+{
+    return claim->generation;
+}
+
+bool slots_are_inherited(const struct slots *slots)
+{
+    return slots->pid != getpid();
+}
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+enum slot_life slots_life(const struct slots *slots, uint32_t slot, uint32_t generation)
+{
+    struct flock lock = lock_of(slot, F_WRLCK);
+
+    if (slot >= slots->count || atomic_load(&slots->table->slot[slot].generation) != generation)
+        return SLOT_DEAD;
+    if (atomic_load(&slots->mine[slot]) ||
+        (!fcntl(slots->fd, F_GETLK, &lock) && lock.l_type != F_UNLCK))
+        return SLOT_LIVES;
+    return atomic_load(&slots->table->slot[slot].pid) == (uint32_t)slots->pid ? SLOT_OWN_PROCESS
+                                                                              : SLOT_DEAD;
+}
+
+bool slots_lock_services(const struct slots *slots, pid_t *holder)
+{
+    struct flock lock;
+
+    for (int i = 0; i < SERVICES_WAIT_MS; i++) {
+        lock = lock_of(TABLE_SLOTS, F_WRLCK);
+        if (!fcntl(slots->fd, F_SETLK, &lock))
+            return true;
+        poll(NULL, 0, 1);
+    }
+    lock = lock_of(TABLE_SLOTS, F_WRLCK);
+    *holder = fcntl(slots->fd, F_GETLK, &lock) || lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+    return false;
+}
+
+void slots_unlock_services(const struct slots *slots)
+{
+    struct flock lock = lock_of(TABLE_SLOTS, F_UNLCK);
+
+    fcntl(slots->fd, F_SETLK, &lock);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

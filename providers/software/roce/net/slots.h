@@ -15,12 +15,15 @@
 #ifndef ITAL_SOFTROCE_SLOTS_H
 #define ITAL_SOFTROCE_SLOTS_H
 
+#include <sys/types.h>
+
 #include "rnicpi.h"
 
 #include "why.h"
 
 struct slots;
 struct slot_claim;
+struct table;
 
 /* `count`: a power of two, 8 to 128. RI_ERR_NO_RESOURCES. */
 enum ri_status slots_make(uint16_t udp_port, uint32_t count, struct slots **slots,
@@ -41,6 +44,25 @@ void slots_unclaim(struct slots *slots, struct slot_claim *claim);
 const int *slots_fd(const struct slots *slots);
 uint32_t slots_count(const struct slots *slots);
 uint32_t slots_mine(const struct slot_claim *claim);
+
+/* The shared memory, and the generation that is in it of an own claim. */
+struct table *slots_table(const struct slots *slots);
+uint32_t slots_generation(const struct slot_claim *claim);
+/* Is this the child of a fork? */
+bool slots_are_inherited(const struct slots *slots);
+
+enum slot_life {
+    SLOT_DEAD, /* nobody's, or another's by now */
+    SLOT_LIVES,
+    SLOT_OWN_PROCESS, /* a second copy of this library in the process, or dead: of before an exec */
+};
+/* Of the process that has claimed this generation of the slot. Any thread, without a lock; a system
+ * call. */
+enum slot_life slots_life(const struct slots *slots, uint32_t slot, uint32_t generation);
+
+/* Keeps other processes out, not other threads. False: not for a second; who has it, or 0. */
+bool slots_lock_services(const struct slots *slots, pid_t *holder);
+void slots_unlock_services(const struct slots *slots);
 
 /* As net_qpn_take() and net_qpn_release(). One thread at a time. */
 uint32_t slots_qpn_take(struct slots *slots, struct slot_claim *claim);
