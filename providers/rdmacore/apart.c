@@ -101,7 +101,10 @@
     C(int, reject, rdma_reject, (struct rdma_cm_id * id, const void *data, uint8_t length),       \
       (id, data, length))                                                                         \
     C(int, disconnect, rdma_disconnect, (struct rdma_cm_id * id), (id))                           \
-    C(int, notify, rdma_notify, (struct rdma_cm_id * id, enum ibv_event_type event), (id, event))
+    C(int, notify, rdma_notify, (struct rdma_cm_id * id, enum ibv_event_type event), (id, event)) \
+    C(int, set_option, rdma_set_option,                                                           \
+      (struct rdma_cm_id * id, int level, int option, void *value, size_t length),                \
+      (id, level, option, value, length))
 
 /* What was found in the namespace. */
 static struct {

@@ -127,6 +127,7 @@ const struct rdmacore_calls rdmacore_real = {
     .reject = rdma_reject,
     .disconnect = rdma_disconnect,
     .notify = rdma_notify,
+    .set_option = rdma_set_option,
 };
 
 const struct rdmacore_calls *rdmacore = &rdmacore_real;

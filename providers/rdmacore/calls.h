@@ -83,6 +83,7 @@ struct rdmacore_calls {
     int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t length);
     int (*disconnect)(struct rdma_cm_id *id);
     int (*notify)(struct rdma_cm_id *id, enum ibv_event_type event);
+    int (*set_option)(struct rdma_cm_id *id, int level, int option, void *value, size_t length);
 };
 
 /* The table in use: rdma-core's, that of apart.c where ital's libibverbs is in front, or a test's,

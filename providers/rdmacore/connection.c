@@ -132,9 +132,16 @@ enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 
 /* ---- what both sides share ---- */
 
-static bool is_for_connections(const struct ri_qp *qp)
+static bool is_for_connections(const struct rnic *rnic, const struct ri_qp *qp)
 {
-    return qp && !container_of(qp, struct qp, base)->datagram;
+    return qp ? !container_of(qp, struct qp, base)->datagram : !rnic->iwarp;
+}
+
+/* The connection has that QP; NULL: it is the consumer's. */
+static bool take_qp(struct connection *c, struct ri_qp *qp)
+{
+    c->external = !qp;
+    return c->external || attach(c, container_of(qp, struct qp, base));
 }
 
 bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id)
@@ -149,11 +156,11 @@ static struct rdma_conn_param conn_param(const struct connection *c)
         .private_data_len = c->private_length,
         .responder_resources = (uint8_t)c->ird,
         .initiator_depth = (uint8_t)c->ord,
-        .flow_control = 1,
+        .flow_control = c->flow_control,
         .retry_count = c->retry,
         .rnr_retry_count = c->rnr_retry,
-        .srq = c->qp->srq != NULL,
-        .qp_num = c->qp->number,
+        .srq = c->external ? c->srq : c->qp->srq != NULL,
+        .qp_num = c->external ? c->qpn : c->qp->number,
     };
 }
 
@@ -166,13 +173,28 @@ static bool is_within(const struct rnic *rnic, const struct ri_connect_param *pa
            param->ord <= attr->max_ord;
 }
 
+static void take_infiniband(struct connection *c, const struct ri_connect_param *param)
+{
+    bool given = param->tuned || param->retries_given;
+
+    c->retry = given && param->retry_count < RETRIES ? param->retry_count : RETRIES;
+    c->rnr_retry = given && param->rnr_retry_count < RETRIES ? param->rnr_retry_count : RETRIES;
+    c->flow_control = param->flow_control || !param->retries_given;
+    c->qpn = param->qpn;
+    c->srq = param->srq;
+    c->traffic_class = param->traffic_class;
+    c->ack_timeout_given = param->ack_timeout_given;
+    c->ack_timeout = param->local_ack_timeout;
+    pthread_mutex_lock(&c->rnic->lock);
+    c->outlives = param->outlives_qp;
+    pthread_mutex_unlock(&c->rnic->lock);
+}
+
 static void take_param(struct connection *c, const struct ri_connect_param *param)
 {
     c->ird = param->ird;
     c->ord = param->ord;
-    c->retry = param->tuned && param->retry_count < RETRIES ? param->retry_count : RETRIES;
-    c->rnr_retry = param->tuned && param->rnr_retry_count < RETRIES ? param->rnr_retry_count
-                                                                    : RETRIES;
+    take_infiniband(c, param);
     c->private_length = (uint8_t)param->private_data_length;
     if (c->private_length)
         memcpy(c->private_data, param->private_data, c->private_length);
@@ -284,6 +306,8 @@ static int resolve(struct connection *c, struct service *service)
                                   : (struct sockaddr *)&service->source;
     int error = take_port_space(c, service->ps);
 
+    if (!error && !c->rnic->iwarp)
+        error = connection_set_options(c);
     if (error)
         return error;
     return rdmacore_errno(rdmacore->resolve_addr(
@@ -330,11 +354,11 @@ enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_bas
     struct connection *c = connection_of(base);
     enum ri_status status;
 
-    if (!is_for_connections(qp_base))
+    if (!is_for_connections(c->rnic, qp_base))
         return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->lock);
     status = check_active(c, param);
-    if (status == RI_OK && !attach(c, container_of(qp_base, struct qp, base)))
+    if (status == RI_OK && !take_qp(c, qp_base))
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
         status = c->state == CONNECTION_RESOLVED ? go_on(c, param) : connection_start(c, param);
@@ -350,7 +374,7 @@ enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_bas
 int connection_request(struct connection *c)
 {
     struct rdma_conn_param param = conn_param(c);
-    int error = qp_to_init(c->qp, c->id->port_num);
+    int error = c->external ? 0 : qp_to_init(c->qp, c->id->port_num);
 
     if (!error)
         error = rdmacore_errno(rdmacore->connect(c->id, &param));
@@ -359,31 +383,36 @@ int connection_request(struct connection *c)
 
 int connection_establish(struct connection *c)
 {
-    int error = open_qp(c);
+    int error = c->external ? 0 : open_qp(c);
 
     if (!error)
         error = rdmacore_errno(rdmacore->establish(c->id));
-    if (!error)
+    if (!error && !c->external)
         qp_connected(c->qp);
     return error;
 }
 
 /* rdma_cm cannot carry private data in the third leg: it is dropped. The deadline's timer, which
- * expires at once, sends the third leg. An event reports ESTABLISHED, or the failure. */
+ * expires at once, sends the third leg. An event reports ESTABLISHED, or the failure. Passive side:
+ * the connection manager reports ESTABLISHED itself. */
 enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_connect_param *param)
 {
     struct connection *c = connection_of(base);
     enum ri_status status = RI_ERR_INVALID_STATE;
+    bool third;
 
     (void)param;
     pthread_mutex_lock(&c->lock);
-    if (c->state == CONNECTION_ANSWERED && c->qp) {
+    third = c->state == CONNECTION_ANSWERED && connection_has_qp(c);
+    if (third) {
         c->state = CONNECTION_CONFIRMED;
         c->deadline.deadline = clock_now();
         status = RI_OK;
+    } else if (c->passive) {
+        status = connection_heard(c);
     }
     pthread_mutex_unlock(&c->lock);
-    if (status == RI_OK)
+    if (third)
         connection_set_timer(c);
     return status;
 }
@@ -393,9 +422,9 @@ enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_conn
 static int answer(struct connection *c)
 {
     struct rdma_conn_param param = conn_param(c);
-    int error = qp_to_init(c->qp, c->id->port_num);
+    int error = c->external ? 0 : qp_to_init(c->qp, c->id->port_num);
 
-    if (!error && !c->rnic->iwarp)
+    if (!error && !c->external && !c->rnic->iwarp)
         error = open_qp(c);
     if (!error)
         error = rdmacore_errno(rdmacore->accept(c->id, &param));
@@ -409,13 +438,13 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
     enum ri_status status = RI_OK;
     int error;
 
-    if (!is_for_connections(qp_base) || (param->private_data_length && !param->private_data))
+    if (!is_for_connections(c->rnic, qp_base) ||
+        (param->private_data_length && !param->private_data))
         return RI_ERR_INVALID_ARGUMENT;
     if (!is_within(c->rnic, param, c->rnic->attr.accept_private_data))
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->lock);
-    if (c->state != CONNECTION_REQUEST || c->datagram ||
-        !attach(c, container_of(qp_base, struct qp, base)))
+    if (c->state != CONNECTION_REQUEST || c->datagram || !take_qp(c, qp_base))
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
         take_param(c, param);

@@ -33,6 +33,12 @@ struct connection {
     bool three_way, passive;
     bool resolving; /* resolve only: no connect follows by itself */
     bool datagram;  /* a service request (SIDR) */
+    bool external;  /* the QP is the consumer's; there is no `qp` */
+    bool outlives;  /* the connection does not end with its QP. rnic.lock */
+    bool waits;     /* DISCONNECTED was reported: its time wait follows */
+    bool srq, flow_control, ack_timeout_given;
+    uint32_t qpn; /* external */
+    uint8_t traffic_class, ack_timeout;
     uint8_t retry, rnr_retry, private_length;
     uint16_t peer_ird, peer_ord; /* passive: from the request */
     uint8_t private_data[256];
@@ -46,6 +52,7 @@ struct listener {
     struct ri_listener base;
     struct rnic *rnic;
     enum rdma_port_space ps;
+    bool reuse;
     uint32_t count;
     struct rdma_cm_id *ids[];
 };
@@ -96,6 +103,19 @@ bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id);
 /* The time-out of one step for rdma_cm, in milliseconds. It is longer than the attempt's deadline,
  * so the deadline's timer ends the attempt. */
 int connection_patience(const struct connection *c);
+
+/* ---- external.c ---- */
+/* Its QP, or that it needs none: an attempt may go on. Under lock. */
+static inline bool connection_has_qp(const struct connection *c)
+{
+    return c->qp || c->external;
+}
+/* What moves the consumer's QP. False: the connection manager does not say. Under lock. */
+bool connection_numbers(const struct connection *c, struct ri_connection_numbers *numbers);
+/* An accept that waits for the third leg: the consumer has heard the peer. Under lock. */
+enum ri_status connection_heard(struct connection *c);
+/* Service type and time-out, before the address is resolved. Returns an error number. */
+int connection_set_options(const struct connection *c);
 
 /* ---- service.c ---- */
 int service_ask(struct connection *c); /* sends the request; returns an error number. Under lock */

@@ -112,7 +112,7 @@ static bool resolved_route(struct connection *c, struct ri_connection_event *out
     if (c->datagram)
         error = service_ask(c);
     else
-        error = c->qp ? connection_request(c) : EINVAL;
+        error = connection_has_qp(c) ? connection_request(c) : EINVAL;
     if (error)
         failed_errno(c, out, error);
     return error != 0;
@@ -143,9 +143,11 @@ static void take_private_data(const struct connection *c, const struct rdma_conn
 static void open_now(struct connection *c, struct ri_connection_event *out)
 {
     c->state = CONNECTION_OPEN;
-    c->wake_room = c->qp->sq.size + CONNECTION_WAKES <= c->rnic->attr.max_send_wr;
-    c->qp->ird = c->ird;
-    c->qp->ord = c->ord;
+    if (!c->external) {
+        c->wake_room = c->qp->sq.size + CONNECTION_WAKES <= c->rnic->attr.max_send_wr;
+        c->qp->ird = c->ird;
+        c->qp->ord = c->ord;
+    }
     out->type = RI_CONNECTION_ESTABLISHED;
     out->ird = c->ird;
     out->ord = c->ord;
@@ -157,13 +159,13 @@ static bool answered(struct connection *c, const struct rdma_conn_param *param,
 {
     int error;
 
-    if (c->state != CONNECTION_CONNECTING || !c->qp) { /* abandoned meanwhile */
+    if (c->state != CONNECTION_CONNECTING || !connection_has_qp(c)) { /* abandoned meanwhile */
         rdmacore->reject(c->id, NULL, 0);
         return false;
     }
     take_depths(c, param, out);
     take_private_data(c, param, out);
-    if (c->three_way) {
+    if (c->three_way || c->external) {
         c->state = CONNECTION_ANSWERED;
         out->type = RI_CONNECTION_ACCEPTED;
         return true;
@@ -179,13 +181,15 @@ static bool answered(struct connection *c, const struct rdma_conn_param *param,
 static bool established(struct connection *c, const struct rdma_conn_param *param,
                         struct ri_connection_event *out)
 {
-    if ((c->state != CONNECTION_CONNECTING && c->state != CONNECTION_ACCEPTING) || !c->qp)
+    if ((c->state != CONNECTION_CONNECTING && c->state != CONNECTION_ACCEPTING) ||
+        !connection_has_qp(c))
         return false;
     if (!c->passive) {
         take_depths(c, param, out);
         take_private_data(c, param, out);
     }
-    qp_connected(c->qp);
+    if (!c->external)
+        qp_connected(c->qp);
     open_now(c, out);
     return true;
 }
@@ -233,8 +237,18 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
     if (c->state == CONNECTION_OPEN && !c->rnic->iwarp)
         rdmacore->disconnect(c->id);
     c->state = CONNECTION_ENDED;
+    c->waits = true;
     out->type = RI_CONNECTION_DISCONNECTED;
     return true;
+}
+
+static bool waited(struct connection *c, struct ri_connection_event *out)
+{
+    bool first = c->waits;
+
+    c->waits = false;
+    out->type = RI_CONNECTION_TIME_WAIT_EXIT;
+    return first;
 }
 
 /* Under lock. The QP may then be used without the lock: its destruction waits for release_qp. */
@@ -308,7 +322,8 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
     case RDMA_CM_EVENT_CONNECT_ERROR: return could_not(c, event->status, false, out);
     case RDMA_CM_EVENT_DISCONNECTED: return disconnected(c, out);
     case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(c, out);
-    default: return false; /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT: return waited(c, out);
+    default: return false; /* ADDR_CHANGE: nothing to do */
     }
 }
 
@@ -317,6 +332,12 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
 static bool was_not_heard(const struct connection *c, const struct ri_connection_event *out)
 {
     return !c->passive && out->type == RI_CONNECTION_FAILED && out->reason == RI_REASON_REFUSED;
+}
+
+static bool ends_qp(const struct connection *c, const struct ri_connection_event *out)
+{
+    return c->state == CONNECTION_ENDED && !was_not_heard(c, out) &&
+           out->type != RI_CONNECTION_TIME_WAIT_EXIT;
 }
 
 /* The connection's event reports its end. */
@@ -393,6 +414,7 @@ static void wake(struct ri_timer *timer)
 static void on_connection(struct connection *c, const struct rdma_cm_event *event)
 {
     struct ri_connection_event out = { .size = sizeof(out) };
+    struct ri_connection_numbers numbers;
     struct rnic *rnic = c->rnic;
     struct ri_ah_attr path;
     struct qp *qp;
@@ -413,7 +435,9 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         take_addresses(c, &out);
     if (report && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
         out.path = &path;
-    qp = c->state == CONNECTION_ENDED && !was_not_heard(c, &out) ? acquire_qp(c->qp) : NULL;
+    if (report && out.type == RI_CONNECTION_ACCEPTED && connection_numbers(c, &numbers))
+        out.numbers = &numbers;
+    qp = ends_qp(c, &out) ? acquire_qp(c->qp) : NULL;
     pthread_mutex_unlock(&c->lock);
     if (qp)
         end_and_release_qp(qp);
@@ -447,7 +471,7 @@ static void expired(struct connection *c)
 
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_CONFIRMED) {
-        error = c->qp ? connection_establish(c) : EINVAL;
+        error = connection_has_qp(c) ? connection_establish(c) : EINVAL;
         if (error)
             failed_errno(c, &out, error);
         else
@@ -460,6 +484,7 @@ static void expired(struct connection *c)
         report = over = true;
     } else if (c->state == CONNECTION_CLOSING) {
         c->state = CONNECTION_ENDED;
+        c->waits = true;
         out.type = RI_CONNECTION_DISCONNECTED;
         take_addresses(c, &out);
         closed = acquire_qp(c->qp);
@@ -497,6 +522,7 @@ static void on_request(struct rnic *rnic, struct listener *listener,
                        const struct rdma_cm_event *event)
 {
     struct ri_connect_request request = { .size = sizeof(request) };
+    struct ri_connection_numbers numbers;
     /* the parameters of datagrams begin in the same way */
     const struct rdma_conn_param *param = &event->param.conn;
     struct connection *c = connection_new(rnic);
@@ -531,6 +557,8 @@ static void on_request(struct rnic *rnic, struct listener *listener,
     request.ird = c->peer_ird;
     request.ord = c->peer_ord;
     request.depths_valid = !c->datagram;
+    if (!c->datagram && !rnic->iwarp && connection_numbers(c, &numbers))
+        request.numbers = &numbers;
     rnic->host->connection_request(rnic->host, listener->base.context, &c->base, &request,
                                    &c->base.context);
     if (!c->base.context)

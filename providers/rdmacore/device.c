@@ -65,7 +65,7 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
         found |= RI_FEATURE_READ_SINK_REMOTE_WRITE;
     else
         found |= RI_FEATURE_IMMEDIATE | RI_FEATURE_THREE_WAY | RI_FEATURE_ACCESS_MODIFY |
-                 RI_FEATURE_QP_NUMBERS | RI_FEATURE_UC | RI_FEATURE_SQD;
+                 RI_FEATURE_QP_NUMBERS | RI_FEATURE_UC | RI_FEATURE_SQD | RI_FEATURE_EXTERNAL_QP;
     if (!rnic->iwarp && device->max_ah > 0)
         found |= RI_FEATURE_UD;
     if (device->max_srq > 0 && device->max_srq_wr > 0) {

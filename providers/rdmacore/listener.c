@@ -23,10 +23,12 @@ static bool is_wildcard(const struct sockaddr *address)
                &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-/* As for sockets, the IPv6 wildcard covers both families. */
-static bool stands_for(const struct sockaddr *wildcard, const struct sockaddr_storage *address)
+/* As for sockets, the IPv6 wildcard covers both families, unless it is for one only. */
+static bool stands_for(const struct sockaddr *wildcard, bool family_only,
+                       const struct sockaddr_storage *address)
 {
-    return address->ss_family == AF_INET || wildcard->sa_family == AF_INET6;
+    return address->ss_family == wildcard->sa_family ||
+           (wildcard->sa_family == AF_INET6 && !family_only);
 }
 
 static bool is_link_local(const struct sockaddr_storage *address)
@@ -35,12 +37,12 @@ static bool is_link_local(const struct sockaddr_storage *address)
            IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-static uint32_t choose(struct rnic *rnic, uint32_t of_port, struct sockaddr_storage *asked,
-                       struct sockaddr_storage *chosen)
+static uint32_t choose(struct rnic *rnic, const struct ri_listen_param *param,
+                       struct sockaddr_storage *asked, struct sockaddr_storage *chosen)
 {
     struct ri_address *found = calloc(ADDRESSES, sizeof(*found));
     struct ri_port_attr port = { .size = sizeof(port),
-                                 .port = of_port,
+                                 .port = param->port,
                                  .addresses = found,
                                  .address_capacity = found ? ADDRESSES : 0 };
     const struct sockaddr *wildcard = (const struct sockaddr *)asked;
@@ -48,7 +50,7 @@ static uint32_t choose(struct rnic *rnic, uint32_t of_port, struct sockaddr_stor
 
     if (found && is_wildcard(wildcard) && rdmacore_query_port(&rnic->base, &port) == RI_OK) {
         for (uint32_t i = 0; i < port.address_count && i < ADDRESSES; i++) {
-            if (!stands_for(wildcard, &found[i].sockaddr))
+            if (!stands_for(wildcard, param->family_only, &found[i].sockaddr))
                 continue;
             chosen[count] = found[i].sockaddr;
             *service_port(&chosen[count++]) = *service_port(asked);
@@ -60,6 +62,14 @@ static uint32_t choose(struct rnic *rnic, uint32_t of_port, struct sockaddr_stor
     return count;
 }
 
+static int share_address(struct rdma_cm_id *id)
+{
+    int yes = 1;
+
+    return rdmacore_errno(
+        rdmacore->set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
+}
+
 static int listen_on(struct listener *listener, struct sockaddr_storage *address, uint32_t backlog)
 {
     struct rdma_cm_id *id;
@@ -68,7 +78,9 @@ static int listen_on(struct listener *listener, struct sockaddr_storage *address
 
     if (error)
         return error;
-    error = rdmacore_errno(rdmacore->bind_addr(id, (struct sockaddr *)address));
+    error = listener->reuse ? share_address(id) : 0;
+    if (!error)
+        error = rdmacore_errno(rdmacore->bind_addr(id, (struct sockaddr *)address));
     if (!error)
         error = rdmacore_errno(rdmacore->listen(id, (int)backlog));
     if (error) {
@@ -147,7 +159,7 @@ enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_para
     status = service_to_hear(rnic, param, &service);
     if (status != RI_OK)
         return status;
-    count = choose(rnic, param->port, &service.source, addresses);
+    count = choose(rnic, param, &service.source, addresses);
     listener = calloc(1, sizeof(*listener) + count * sizeof(listener->ids[0]));
     if (!listener)
         return RI_ERR_NO_RESOURCES;
@@ -155,6 +167,7 @@ enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_para
     listener->base.context = context;
     listener->rnic = rnic;
     listener->ps = service.ps;
+    listener->reuse = param->reuse_address;
     atomic_fetch_add(&rnic->listeners, 1);
     error = listen_as_possible(listener, (struct sockaddr *)&service.source, addresses, count,
                                param->backlog);

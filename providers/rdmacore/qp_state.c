@@ -142,13 +142,14 @@ void qp_swept(struct ri_timer *timer)
         qp_flush(qp);
 }
 
-/* iWARP: the stream ends with the QP. InfiniBand: the peer must be told. */
+/* iWARP: the stream ends with the QP. InfiniBand: the peer must be told, unless the connection
+ * outlives its QP. */
 void qp_tell_peer(struct qp *qp)
 {
     struct rnic *rnic = qp->rnic;
 
     pthread_mutex_lock(&rnic->lock);
-    if (qp->connection && qp->connection->id && !rnic->iwarp)
+    if (qp->connection && qp->connection->id && !rnic->iwarp && !qp->connection->outlives)
         rdmacore->disconnect(qp->connection->id);
     pthread_mutex_unlock(&rnic->lock);
 }

@@ -97,7 +97,7 @@ static int say_valid(struct connection *c, const struct ri_service_reply *reply)
     struct rdma_conn_param param = {
         .private_data = reply->private_data_length ? reply->private_data : NULL,
         .private_data_len = (uint8_t)reply->private_data_length,
-        .qp_num = container_of(reply->qp, struct qp, base)->number,
+        .qp_num = reply->qp ? container_of(reply->qp, struct qp, base)->number : reply->qpn,
     };
 
     return rdmacore_errno(rdmacore->accept(c->id, &param));
@@ -111,7 +111,7 @@ static enum ri_status check_reply(const struct connection *c, const struct ri_se
         return RI_ERR_LIMIT;
     if (reply->status != RI_SERVICE_VALID)
         return RI_OK;
-    if (!reply->qp || !container_of(reply->qp, struct qp, base)->datagram)
+    if (reply->qp ? !container_of(reply->qp, struct qp, base)->datagram : !reply->qpn)
         return RI_ERR_INVALID_ARGUMENT;
     if (reply->qkey == c->rnic->attr.service_qkey)
         return RI_OK;

@@ -152,6 +152,14 @@ struct ri_connect_request fake_request;
 unsigned int fake_rnic_events;
 struct ri_event fake_rnic_event;
 
+struct ri_connection_numbers fake_numbers;
+
+/* They are lent. */
+static void fake_numbers_told(const struct ri_connection_numbers *numbers)
+{
+    fake_numbers = numbers ? *numbers : (struct ri_connection_numbers){ .size = 0 };
+}
+
 static void host_connection_event(const struct ri_host *host, void *connection_context,
                                   const struct ri_connection_event *event)
 {
@@ -160,6 +168,7 @@ static void host_connection_event(const struct ri_host *host, void *connection_c
     if (event->private_data)
         memcpy(fake_events.private_data, event->private_data, event->private_data_length);
     fake_events.event[fake_events.count++] = *event;
+    fake_numbers_told(event->numbers);
 }
 
 static void host_connection_request(const struct ri_host *host, void *listener_context,
@@ -170,6 +179,7 @@ static void host_connection_request(const struct ri_host *host, void *listener_c
     (void)host;
     fake_asked = connection;
     fake_request = *request;
+    fake_numbers_told(request->numbers);
     *connection_context = fake_no_memory ? NULL : listener_context;
 }
 

@@ -82,7 +82,9 @@ enum fake_call {
     FAKE_ESTABLISH,
     FAKE_ACCEPT,
     FAKE_REJECT,
-    FAKE_DISCONNECT
+    FAKE_DISCONNECT,
+    FAKE_NOTIFY,
+    FAKE_CALLS
 };
 
 struct fake_id {
@@ -92,8 +94,9 @@ struct fake_id {
     struct rdma_conn_param param;       /* of the last call with such a parameter */
     uint8_t private_data[256];
     uint8_t private_length;
-    atomic_uint calls[FAKE_DISCONNECT + 1];
-    int patience; /* of the last resolution, milliseconds */
+    atomic_uint calls[FAKE_CALLS];
+    uint8_t options[4]; /* by enum RDMA_OPTION_ID_ */
+    int patience;       /* of the last resolution, milliseconds */
     struct fake_id *next;
 };
 
@@ -155,6 +158,8 @@ extern struct fake_connection fake_events; /* events of all connections */
 extern struct ri_connection *fake_asked;   /* by the last request */
 extern bool fake_no_memory;                /* the host has no memory for requests */
 extern struct ri_connect_request fake_request;
+/* Of the last request or event of a connection; size 0: none. */
+extern struct ri_connection_numbers fake_numbers;
 extern unsigned int fake_rnic_events;
 extern struct ri_event fake_rnic_event; /* the last one */
 

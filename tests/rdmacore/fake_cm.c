@@ -129,10 +129,23 @@ static int call_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
 {
     (void)id;
     *mask = IBV_QP_STATE;
-    if (attr->qp_state == IBV_QPS_RTR)
-        *mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN;
-    if (attr->qp_state == IBV_QPS_RTS)
-        *mask |= IBV_QP_MAX_QP_RD_ATOMIC;
+    if (attr->qp_state == IBV_QPS_RTR) {
+        *mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_PATH_MTU |
+                 IBV_QP_AV;
+        attr->dest_qp_num = 0x123456;
+        attr->rq_psn = 0xabcdef;
+        attr->path_mtu = IBV_MTU_1024;
+        attr->ah_attr = (struct ibv_ah_attr){ .is_global = 1,
+                                              .port_num = 1,
+                                              .grh = { .hop_limit = 64, .traffic_class = 7 } };
+    }
+    if (attr->qp_state == IBV_QPS_RTS) {
+        *mask |= IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_SQ_PSN;
+        attr->sq_psn = 0x654321;
+        attr->timeout = 19;
+        attr->retry_cnt = 5;
+        attr->rnr_retry = 6;
+    }
     return 0;
 }
 
@@ -182,7 +195,15 @@ static int call_disconnect(struct rdma_cm_id *id)
 
 static int call_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-    (void)id, (void)event;
+    ck_assert_int_eq(event, IBV_EVENT_COMM_EST);
+    return called(id, FAKE_NOTIFY, NULL);
+}
+
+static int call_set_option(struct rdma_cm_id *id, int level, int option, void *value, size_t length)
+{
+    ck_assert_int_eq(level, RDMA_OPTION_ID);
+    ck_assert_uint_gt(length, 0);
+    fake_of(id)->options[option] = *(const uint8_t *)value;
     return 0;
 }
 
@@ -315,4 +336,5 @@ void fake_cm_calls(struct rdmacore_calls *calls)
     calls->reject = call_reject;
     calls->disconnect = call_disconnect;
     calls->notify = call_notify;
+    calls->set_option = call_set_option;
 }

@@ -241,7 +241,6 @@ START_TEST(wrong_arguments)
                                       .private_data_length = 57,
                                       .private_data = "" };
 
-    ck_assert_int_eq(ops()->connect(connection, NULL, &param), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_ERR_LIMIT);
     param.private_data = NULL;
     ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_ERR_INVALID_ARGUMENT);

@@ -375,10 +375,12 @@ START_TEST(late_events_of_an_ended_connection)
     tell(RDMA_CM_EVENT_DISCONNECTED, 0);
     ck_assert_uint_eq(fake_events.count, 2);
     tell(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    ck_assert_uint_eq(fake_events.count, 3);
+    ck_assert_int_eq(fake_events.event[2].type, RI_CONNECTION_TIME_WAIT_EXIT);
     tell(RDMA_CM_EVENT_DISCONNECTED, 0);
     tell(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
     tell(RDMA_CM_EVENT_REJECTED, 4);
-    ck_assert_uint_eq(fake_events.count, 2);
+    ck_assert_uint_eq(fake_events.count, 3);
 }
 END_TEST
 
