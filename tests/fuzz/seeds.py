@@ -357,6 +357,16 @@ def roce_unreliable(one):
     write("fuzz_roce_unreliable", "ud-longer", b"\2" + b"".join(bytes([len(longer) // 4 + more, 0x0A]) + longer + bytes(4 * more + 4) for more in (1, 0, 12)))
 
 
+# Each message to each connection, in every way of beginning; a course of many.
+def roce_cm():
+    for how in range(16):
+        write("fuzz_roce_cm", "each-%x" % how, bytes([how]) + b"".join(bytes([what, 0]) for what in range(how * 5, how * 5 + 48)))
+        write("fuzz_roce_cm", "time-%x" % how, bytes([how]) + b"".join(bytes([what, 6 + how % 2]) for what in range(how * 5, how * 5 + 24)))
+        changes = b"".join(bytes([what, 0x20, 24 + what, 1, 28 + 4 * how, 255]) for what in range(72))
+        write("fuzz_roce_cm", "changed-%x" % how, bytes([how]) + changes[:48 * 6])
+    write("fuzz_roce_cm", "consumer", bytes([15]) + b"".join(bytes([8 * conn + action, 1]) for action in range(6) for conn in range(8)))
+
+
 # What processes of one user say to each other, control messages, identifications.
 def roce_net():
     question = b"\0italRask\1" + struct.pack(">IH", 3, 4791) + bytes(range(16)) + struct.pack(">I", 2) + b"12345678"
@@ -385,6 +395,7 @@ def main():
     rendezvous_messages()
     local_programs()
     roce_net()
+    roce_cm()
     roce_packets(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
     roce_rc(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
 

@@ -19,7 +19,7 @@ ORDER = {
     'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'registry', 'state', ''],
     'kald': [''],
     'ual': ['progress', 'mechanism', 'policy', ''],
-    'providers/software': ['core', 'host', 'iwarp/codec', 'iwarp/objects', 'iwarp/llp', 'iwarp/tx', 'iwarp/rx', 'iwarp', 'roce/codec', 'roce/net', 'roce/rc', 'roce/datagram',
+    'providers/software': ['core', 'host', 'iwarp/codec', 'iwarp/objects', 'iwarp/llp', 'iwarp/tx', 'iwarp/rx', 'iwarp', 'roce/codec', 'roce/net', 'roce/rc', 'roce/datagram', 'roce/cm',
                            'roce/device', ''],
     'providers/rdmacore': [''],
     'providers/filter': [''],
