@@ -2,7 +2,8 @@
 /*
  * What roce/net reads beyond packets, as pure functions. The first octet chooses: the socket that a
  * datagram goes to, against the program for the kernel run here; a question and an answer between
- * processes; control messages; identifications.
+ * processes; what one passes on to another of QP 1; packets to QP 1; control messages;
+ * identifications.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -11,6 +12,7 @@
 #include "base/be.h"
 #include "providers/software/roce/net/control.h"
 #include "providers/software/roce/net/ids.h"
+#include "providers/software/roce/net/pass_message.h"
 #include "providers/software/roce/net/share_message.h"
 #include "providers/software/roce/net/steer.h"
 
@@ -99,6 +101,52 @@ static void answers(const uint8_t *octets, size_t len)
     FUZZ_CHECK(len == sizeof(again) && !memcmp(again, octets, len));
 }
 
+/* A MAD that is taken is one, and goes somewhere. */
+static void is_a_mad(const struct gsi_mad *mad)
+{
+    struct mad_header header;
+
+    FUZZ_CHECK(mad_check(mad->octets, MAD_LEN, &header) == MAD_OK);
+    FUZZ_CHECK(header.attribute_id == mad->attribute_id && mad->source_qpn <= BTH_MASK24);
+    if (gsi_kind_of(mad) == GSI_REQUEST)
+        (void)gsi_service_id(mad);
+    FUZZ_CHECK(gsi_route(mad) == gsi_route(mad));
+}
+
+static void passes_on(const uint8_t *octets, size_t len)
+{
+    uint32_t records = pass_records(octets, len);
+    uint8_t again[PASS_RECORD_LEN];
+    struct gsi_mad mad;
+
+    FUZZ_CHECK(records <= PASS_RECORDS && (!records || len == PASS_LEN(records)));
+    for (uint32_t i = 0; i < records; i++) {
+        const uint8_t *record = octets + PASS_LEN(i);
+
+        if (!pass_get(record, &mad))
+            continue;
+        is_a_mad(&mad);
+        pass_put(again, &mad);
+        FUZZ_CHECK(!memcmp(again, record, 36) && !memcmp(again + 37, record + 37, 7));
+        FUZZ_CHECK(!memcmp(again + 48, record + 48, MAD_LEN));
+    }
+}
+
+/* The ICRC's octets are there, of any value. What comes by the ID of a slot is no request. */
+static void takes(const uint8_t *octets, size_t len)
+{
+    struct bth_packet packet;
+    struct gsi_mad mad = { .octets = NULL };
+
+    if (bth_parse(octets, len, &packet) != BTH_OK || !gsi_get(&packet, &mad))
+        return;
+    FUZZ_CHECK(len == BTH_LEN + BTH_DETH_LEN + MAD_LEN + BTH_ICRC_LEN);
+    FUZZ_CHECK(mad.octets == octets + BTH_LEN + BTH_DETH_LEN);
+    is_a_mad(&mad);
+    if (steer_pick(octets, len, 128) < 128)
+        FUZZ_CHECK(gsi_kind_of(&mad) == GSI_OTHER);
+}
+
 /* What a cut list says, the whole one says or contradicts by a later message, but never before. */
 static void controls(const uint8_t *octets, size_t len)
 {
@@ -145,6 +193,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 1: asks(reader.p, reader.left); break;
     case 2: answers(reader.p, reader.left); break;
     case 3: controls(reader.p, reader.left); break;
+    case 5: passes_on(reader.p, reader.left); break;
+    case 7: takes(reader.p, reader.left); break;
     default: identifies(&reader); break;
     }
     return 0;

@@ -315,6 +315,10 @@ def roce_packets(path):
             write("fuzz_roce_mad", name, packet[20:276])
         if "mad" in vector["fields"] or number % 16 == 0:
             write("fuzz_roce_net", name, bytes([number % 5 << 4]) + packet[:80])
+        if "mad" in vector["fields"] and number % 3 == 0:
+            write("fuzz_roce_net", "qp1-" + name, b"\7" + packet)
+            record = bytes(range(36)) + struct.pack(">IHBBI", 1, 4791, 2, 64, 0) + packet[20:276]
+            write("fuzz_roce_net", "passed-" + name, b"\5italRmad\1\2" + bytes(6) + record * 2)
     for attribute, fields in ((0x11, "8000"), (0x12, "0090"), (0x18, "0048"), (0x19, ""), (0x1A, "")):
         head = struct.pack(">IIQHHI", 0x01070203, 0, 7, attribute, 0, 0)
         body = (bytes(8 if attribute != 0x18 else 4) + bytes.fromhex(fields)).ljust(232, b"\5")
@@ -367,7 +371,7 @@ def roce_cm():
     write("fuzz_roce_cm", "consumer", bytes([15]) + b"".join(bytes([8 * conn + action, 1]) for action in range(6) for conn in range(8)))
 
 
-# What processes of one user say to each other, control messages, identifications.
+# What processes of one user say to each other (but MADs: roce_packets), control messages, identifications.
 def roce_net():
     question = b"\0italRask\1" + struct.pack(">IH", 3, 4791) + bytes(range(16)) + struct.pack(">I", 2) + b"12345678"
     write("fuzz_roce_net", "question", b"\1" + question)

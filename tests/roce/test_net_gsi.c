@@ -3,14 +3,17 @@
  * test_net_gsi_processes. */
 #include "tc.h"
 
+#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/be.h"
 #include "base/compiler.h"
+#include "base/sealed.h"
 #include "gsi_end.h"
 #include "providers/software/roce/codec/cm.h"
-#include "providers/software/roce/net/pass_message.h"
+#include "providers/software/roce/net/slots.h"
+#include "providers/software/roce/net/table.h"
 
 #define SERVICE UINT64_C(0x0000000001061C06)
 
@@ -151,6 +154,32 @@ START_TEST(M003_what_is_no_MAD_of_connection_management_is_dropped)
         ck_assert_uint_eq(end[0].count, 1);
         gsi_count(end[0].gsi, &counters);
         ck_assert_uint_eq(counters.malformed, i);
+    }
+    close(fd);
+    close_ends(1);
+}
+END_TEST
+
+/* A device that counts up, of whose packets this process sees few: each is far from the one before,
+ * and is taken all the same. */
+START_TEST(P042_a_packet_to_qp_1_has_any_identification)
+{
+    static const uint16_t ids[] = { 1000, 20000, 20000, 60000, 40000 };
+    struct share_key key = net_test_key(1);
+    uint8_t octets[TEST_PACKET_MAX];
+    struct icrc_path path;
+    int fd;
+
+    open_ends(1);
+    fd = plain_socket(&key, 5000);
+    icrc_path_init(&path, key.gid, key.gid, 5000);
+    for (uint32_t i = 0; i < ARRAY_SIZE(ids); i++) {
+        uint32_t len = put_mad(octets, CM_REQ, 0x1000 + i, 0);
+
+        icrc_put(octets + len - 4, icrc_of_packet(&path, ICRC_FRAGMENT_WORD(ids[i]), octets, len));
+        plain_send(fd, &key, octets, len);
+        gsi_end_read(&end[0]);
+        ck_assert_uint_eq(end[0].count, i + 1);
     }
     close(fd);
     close_ends(1);
@@ -369,6 +398,29 @@ START_TEST(services_are_bounded_and_places_are_used_again)
 }
 END_TEST
 
+/* A process of another release has a table of another version, or size. */
+START_TEST(a_table_of_another_release_is_not_used)
+{
+    struct slots *made, *taken;
+    struct net_why why = { "" };
+    int fd;
+
+    ck_assert_int_eq(slots_make(GID_UDP_PORT, 8, &made, &why), RI_OK);
+    fd = dup(*slots_fd(made));
+    slots_table(made)->version++;
+    ck_assert_int_eq(slots_take(fd, GID_UDP_PORT, 8, &taken, &why), RI_ERR_NO_RESOURCES);
+    ck_assert_ptr_nonnull(strstr(why.text, "another release"));
+    slots_table(made)->version--;
+    ck_assert_int_eq(slots_take(fd, GID_UDP_PORT, 8, &taken, &why), RI_OK);
+    slots_close(taken);
+    slots_close(made);
+    fd = memfd_create("old", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ck_assert(!ftruncate(fd, sizeof(struct table) - 64) && sealed_fix(fd, 0));
+    ck_assert_int_eq(slots_take(fd, GID_UDP_PORT, 8, &taken, &why), RI_ERR_NO_RESOURCES);
+    close(fd);
+}
+END_TEST
+
 START_TEST(nothing_stays_open)
 {
     struct gsi_service service = gsi_any(SERVICE);
@@ -396,12 +448,13 @@ int main(void)
 
     tc_add_tests(mads, M001_a_packet_from_qp_1_to_qp_1, an_id_is_of_the_slot,
                  an_answer_comes_to_the_slot_of_its_id,
-                 M003_what_is_no_MAD_of_connection_management_is_dropped);
+                 M003_what_is_no_MAD_of_connection_management_is_dropped,
+                 P042_a_packet_to_qp_1_has_any_identification);
     tc_add_tests(services, a_request_comes_to_who_has_the_service_whoever_reads_it,
                  M050_a_service_of_nobody_is_the_readers_to_reject,
                  a_request_that_is_repeated_comes_to_the_same_process, a_service_has_one_owner,
                  the_address_decides_before_the_wildcard, two_with_reuse_bind_and_one_alone_listens,
                  a_free_port_of_a_port_space, services_are_bounded_and_places_are_used_again,
-                 nothing_stays_open);
+                 a_table_of_another_release_is_not_used, nothing_stays_open);
     return tc_main(suite);
 }
