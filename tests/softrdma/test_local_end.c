@@ -673,7 +673,7 @@ START_TEST(a_sleeper_is_woken_by_one_octet)
     side_open(&bed, a, NULL);
     hand_open(&hand, a, NULL);
     testbed_passes(&bed, 3);
-    ck_assert_uint_eq(atomic_load(&hand.peer->asleep), 1);
+    ck_assert_uint_eq(atomic_load(&hand.peer->asleep), LOCAL_COOL);
     ck_assert_int_lt(recv(hand.bell, octets, sizeof(octets), MSG_DONTWAIT), 0);
     atomic_store(&hand.own->asleep, 1);
     for (uint64_t i = 0; i < 5; i++)

@@ -107,6 +107,7 @@ void local_stop(struct qp *base)
     host->timer_cancel(host, base->lane->base.context, &qp->patience);
     own_forget(&qp->requests);
     spinlock_lock(&qp->rx);
+    local_forget_rest(qp);
     qp->end_waits = false;
     if (state == RI_QPS_CLOSING)
         complete_published(qp);

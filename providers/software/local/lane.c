@@ -120,24 +120,44 @@ static bool has_work(const struct local_qp *qp)
     }
 }
 
-/* True: the peer wakes this side from now on. */
-static bool fall_asleep(struct local_qp *qp)
+/* True: the peer wakes this side from now on. Under rx. */
+static bool tell_asleep(struct local_qp *qp, enum local_sleep how)
 {
-    bool asleep = true;
+    bool asleep;
+
+    if (local_owes_progress(qp) && qp_state(qp->core) == RI_QPS_RTS)
+        local_tell_progress(qp);
+    atomic_store(&qp->own->asleep, how);
+    atomic_thread_fence(memory_order_seq_cst);
+    asleep = !has_work(qp);
+    if (!asleep)
+        atomic_store(&qp->own->asleep, LOCAL_AWAKE);
+    return asleep;
+}
+
+static bool fall_asleep(struct local_qp *qp, enum local_sleep how)
+{
+    bool asleep;
 
     if (!spinlock_try(&qp->rx))
         return false;
-    if (qp->memory) {
-        if (local_owes_progress(qp) && qp_state(qp->core) == RI_QPS_RTS)
-            local_tell_progress(qp);
-        atomic_store(&qp->own->asleep, 1);
-        atomic_thread_fence(memory_order_seq_cst);
-        asleep = !has_work(qp);
-        if (!asleep)
-            atomic_store(&qp->own->asleep, 0);
-    }
+    asleep = !qp->memory || tell_asleep(qp, how);
     spinlock_unlock(&qp->rx);
     return asleep;
+}
+
+bool local_cool_down(struct local_qp *qp)
+{
+    struct lane *lane = qp->core->lane;
+
+    local_assert_rx(qp);
+    lane_assert_run(lane);
+    if (!tell_asleep(qp, LOCAL_COOL))
+        return false;
+    spinlock_lock(&lane->lock);
+    unlist(local_lane(lane), qp);
+    spinlock_unlock(&lane->lock);
+    return true;
 }
 
 bool local_is_idle(const struct lane *lane)
@@ -147,7 +167,7 @@ bool local_is_idle(const struct lane *lane)
     spinlock_assert_held(&lane->lock);
     atomic_store_explicit(&own->all_asleep, true, memory_order_relaxed);
     for (uint32_t i = 0; i < own->count; i++)
-        if (!fall_asleep(own->hot[i]))
+        if (!fall_asleep(own->hot[i], LOCAL_ASLEEP))
             return false;
     return true;
 }
@@ -176,7 +196,7 @@ static void wake_all(struct local_lane *own)
         if (!spinlock_try(&qp->rx))
             continue; /* the peer wakes it once more */
         if (qp->memory)
-            atomic_store_explicit(&qp->own->asleep, 0, memory_order_relaxed);
+            atomic_store_explicit(&qp->own->asleep, LOCAL_AWAKE, memory_order_relaxed);
         spinlock_unlock(&qp->rx);
     }
 }
@@ -186,7 +206,7 @@ static void note_idle(struct lane *lane, struct local_qp *qp)
     if (++qp->idle < (local_lane(lane)->served_count <= FEW ? IDLE_FEW : IDLE_MANY))
         return;
     qp->idle = 0;
-    if (!fall_asleep(qp))
+    if (!fall_asleep(qp, LOCAL_COOL))
         return;
     spinlock_lock(&lane->lock);
     unlist(local_lane(lane), qp);
@@ -282,6 +302,8 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
         done += !done; /* told by a message that waits itself */
         *go_on = true;
     }
+    if (qp_state(core) == RI_QPS_RTS && unlikely(done && !qp->resting))
+        local_begin_rest(qp);
     if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
         local_note_end(qp);
     *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);

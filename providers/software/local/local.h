@@ -135,6 +135,15 @@ struct local_qp {
     /* The time for the peer's end has passed, or that for receives behind it. */
     atomic_bool close_over;
 
+    /* --- memory of rings that rest (idle.c) --- */
+    /* Set under rx, in RTS; one at a time, which `resting` tells: under rx. */
+    struct ri_timer rest_timer;
+    bool resting;
+    atomic_bool rest_over;
+    /* Octets by the last time that was over; times that the peer was not cool. In a visit. */
+    uint64_t moved;
+    uint32_t awaited;
+
     /* --- under lane->lock --- */
     bool hot;
     bool hidden; /* it does not become hot */
@@ -200,6 +209,8 @@ bool local_is_idle(const struct lane *lane);
 void local_heat(struct local_qp *qp);
 /* No pass that begins finds it. */
 void local_cool(struct local_qp *qp);
+/* As if passes had found nothing for long. False: one would find something. Under rx, in a run. */
+bool local_cool_down(struct local_qp *qp);
 /* One look at the QP: messages taken, or completions. In a pass; no lock held. `answers_soon`: see
  * local_execute(). */
 uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon);
@@ -245,6 +256,16 @@ struct ri_local *local_keep(struct local_qp *qp);
 /* What the peer does by itself in this end's memory, and began before the gate was closed or its
  * STag revoked, is done, or never will be. Any thread; one rx held at most. */
 void local_await_peer(struct local_qp *qp);
+
+/* --- idle.c --- */
+
+/* The rings are in use: their memory goes back when they have rested. In RTS, under rx. */
+void local_begin_rest(struct local_qp *qp);
+/* The time is over: if nothing has moved meanwhile, it goes back. In a visit of the lane. True: there
+ * is nothing to look for, and a look would take a page. */
+bool local_end_rest(struct local_qp *qp);
+/* The QP has left RTS. Under rx. */
+void local_forget_rest(struct local_qp *qp);
 
 /* --- execute.c: under rx, in a pass --- */
 

@@ -137,6 +137,22 @@ enum ri_status local_take(struct ri_rnic *rnic, int fd, struct ri_local **out, c
     return RI_OK;
 }
 
+/* Where the system does not (locked memory), the octets stay. They are none that anyone reads. */
+static void give_back(void *memory, size_t octets)
+{
+    madvise(memory, octets, MADV_REMOVE);
+}
+
+void local_forget_requests(const struct ri_local *local, unsigned int side)
+{
+    give_back(local_requests(local, side), LOCAL_REQUESTS);
+}
+
+void local_forget_answers(const struct ri_local *local, unsigned int side)
+{
+    give_back(local_answers(local, side), LOCAL_ANSWERS);
+}
+
 void local_drop(struct ri_rnic *rnic, struct ri_local *local)
 {
     if (atomic_fetch_sub(&local->users, 1) != 1)

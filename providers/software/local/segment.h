@@ -35,6 +35,13 @@ enum local_end {
     LOCAL_RESET,
 };
 
+/* Whether an end looks by itself. */
+enum local_sleep {
+    LOCAL_AWAKE,
+    LOCAL_ASLEEP, /* its lane sleeps */
+    LOCAL_COOL,   /* nor will it when the lane runs for others */
+};
+
 #define LOCAL_LINE 64u
 
 /* What one end tells the other, in cache lines by what is written together. */
@@ -44,7 +51,7 @@ struct local_page {
     atomic_uint ended;                        /* enum local_end; behind the three members below */
     atomic_uint number, code, status;
     atomic_uint rnr_retry; /* of RI_QPM_RNR, which the peer's receiver counts */
-    /* 1: it does not look by itself; who clears it sends one octet by the socket. */
+    /* enum local_sleep. Who clears it sends one octet by the socket. */
     _Alignas(LOCAL_LINE) atomic_uint asleep;
     /* What it has done with the peer's requests: octets that may be overwritten, requests that are
      * executed, octets of answers. */
@@ -110,6 +117,11 @@ static inline uint8_t *local_answers(const struct ri_local *local, unsigned int 
 {
     return local->memory + LOCAL_HEAD + 2 * (size_t)LOCAL_REQUESTS + side * (size_t)LOCAL_ANSWERS;
 }
+
+/* Nothing is in the ring `side` of requests, of answers: its memory goes back to the system until it
+ * is used again. The end that produces there. */
+void local_forget_requests(const struct ri_local *local, unsigned int side);
+void local_forget_answers(const struct ri_local *local, unsigned int side);
 
 /* ri_privileged_ops of the same names. */
 enum ri_status local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd, const char **why);

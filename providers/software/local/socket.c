@@ -28,7 +28,7 @@ void local_wake_peer(struct local_qp *qp)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (likely(!atomic_load_explicit(&qp->peer->asleep, memory_order_relaxed)) ||
-        !atomic_exchange(&qp->peer->asleep, 0))
+        !atomic_exchange(&qp->peer->asleep, LOCAL_AWAKE))
         return;
     atomic_fetch_add_explicit(&qp->counters.wakes_sent, 1, memory_order_relaxed);
     /* Full: it has octets to read. Closed: it is ending. */

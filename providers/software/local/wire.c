@@ -62,11 +62,15 @@ static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
 /* A poll leaves to the pass what places octets. */
 static void visit(struct qp *base)
 {
-    local_leave_together(local_qp(base));
-    if (lane_inside(base->lane))
-        local_look(local_qp(base), VISIT_BUDGET, false);
-    else
+    struct local_qp *qp = local_qp(base);
+
+    local_leave_together(qp);
+    if (lane_inside(base->lane)) {
+        if (!local_end_rest(qp))
+            local_look(qp, VISIT_BUDGET, false);
+    } else {
         tx_defer_to_lane(base);
+    }
     tx_run(base);
     qp_deliver(base);
 }
@@ -183,6 +187,8 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     atomic_store(&qp->patience_over, false);
     atomic_store(&qp->close_over, false);
     atomic_store(&qp->witnessed, 0);
+    qp->resting = false;
+    atomic_store(&qp->rest_over, false);
     atomic_store(&qp->awaits_start, handover->rtr_await);
     qp->patience.expired = patience_over;
     qp->close_timer.expired = close_over;
@@ -270,7 +276,7 @@ static void show(struct local_qp *qp)
     spinlock_lock(&lane->lock);
     qp->hidden = false;
     spinlock_unlock(&lane->lock);
-    atomic_store(&qp->own->asleep, 1);
+    atomic_store(&qp->own->asleep, LOCAL_COOL);
     atomic_store(&qp->own->started, 1);
     local_wake_peer(qp);
     tx_defer_to_lane(qp->core);
