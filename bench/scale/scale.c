@@ -412,8 +412,8 @@ static long slices_in(const struct pair *pair, int ms)
 
 static long idle_slices(const struct pair *pair)
 {
-    for (int i = 0; i < 100 && slices_in(pair, 50) > 0; i++)
-        ; /* until the background threads sleep */
+    for (int i = 0; i < 100 && slices_in(pair, 400) > 0; i++)
+        ; /* until the background threads sleep, and shared memory has gone back (local/idle.c) */
     return slices_in(pair, 1000);
 }
 

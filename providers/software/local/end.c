@@ -94,6 +94,17 @@ static void finish_in_order(struct local_qp *qp)
     set_close_timer(qp, local_rnic(qp->core->rnic)->close_timeout_ns);
 }
 
+/* Under rx. */
+static void forget_rest(struct local_qp *qp)
+{
+    const struct ri_host *host = qp->core->rnic->host;
+
+    local_assert_rx(qp);
+    qp->resting = false;
+    host->timer_cancel(host, qp->core->lane->base.context, &qp->rest_timer);
+    atomic_store(&qp->rest_over, false);
+}
+
 void local_stop(struct qp *base)
 {
     struct local_qp *qp = local_qp(base);
@@ -107,7 +118,7 @@ void local_stop(struct qp *base)
     host->timer_cancel(host, base->lane->base.context, &qp->patience);
     own_forget(&qp->requests);
     spinlock_lock(&qp->rx);
-    local_forget_rest(qp);
+    forget_rest(qp);
     qp->end_waits = false;
     if (state == RI_QPS_CLOSING)
         complete_published(qp);

@@ -14,6 +14,7 @@
 #define IDLE_FEW    4096u /* passes that find nothing before a QP is cool, if few are hot */
 #define IDLE_MANY   64u
 #define LOOK_BUDGET 64u
+#define REST        (200 * CLOCK_NS_PER_MS)
 
 /* --- hot and cool --- */
 
@@ -90,6 +91,26 @@ void local_cool(struct local_qp *qp)
     unlist(local_lane(lane), qp);
     qp->hidden = true;
     spinlock_unlock(&lane->lock);
+}
+
+/* --- the rest of rings that are in use: see idle.c --- */
+
+void local_set_rest(struct local_qp *qp)
+{
+    const struct ri_host *host = qp->core->rnic->host;
+
+    local_assert_rx(qp);
+    qp->rest_timer.deadline = clock_after(clock_now(), REST);
+    host->timer_set(host, qp->core->lane->base.context, &qp->rest_timer);
+}
+
+void local_begin_rest(struct local_qp *qp)
+{
+    local_assert_rx(qp);
+    qp->resting = true;
+    qp->moved = 0;
+    qp->awaited = 0;
+    local_set_rest(qp);
 }
 
 /* --- falling asleep --- */

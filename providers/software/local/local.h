@@ -215,6 +215,11 @@ bool local_cool_down(struct local_qp *qp);
  * local_execute(). */
 uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon);
 
+/* The rings are in use: their memory goes back when they have rested; once more. In RTS, under
+ * rx. */
+void local_begin_rest(struct local_qp *qp);
+void local_set_rest(struct local_qp *qp);
+
 /* --- publish.c --- */
 
 /* The request at `index` is a short Send, and nothing is before it: it is published. False: nothing
@@ -259,13 +264,9 @@ void local_await_peer(struct local_qp *qp);
 
 /* --- idle.c --- */
 
-/* The rings are in use: their memory goes back when they have rested. In RTS, under rx. */
-void local_begin_rest(struct local_qp *qp);
-/* The time is over: if nothing has moved meanwhile, it goes back. In a visit of the lane. True: there
- * is nothing to look for, and a look would take a page. */
+/* The rest is over: if nothing has moved meanwhile, memory goes back. In a visit of the lane. True:
+ * there is nothing to look for, and a look would take a page. */
 bool local_end_rest(struct local_qp *qp);
-/* The QP has left RTS. Under rx. */
-void local_forget_rest(struct local_qp *qp);
 
 /* --- execute.c: under rx, in a pass --- */
 

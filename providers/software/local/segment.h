@@ -118,8 +118,8 @@ static inline uint8_t *local_answers(const struct ri_local *local, unsigned int 
     return local->memory + LOCAL_HEAD + 2 * (size_t)LOCAL_REQUESTS + side * (size_t)LOCAL_ANSWERS;
 }
 
-/* Nothing is in the ring `side` of requests, of answers: its memory goes back to the system until it
- * is used again. The end that produces there. */
+/* Nothing is in the ring `side` of requests, of answers: its memory goes back to the system until
+ * it is used again. The end that produces there. */
 void local_forget_requests(const struct ri_local *local, unsigned int side);
 void local_forget_answers(const struct ri_local *local, unsigned int side);
 

@@ -150,6 +150,14 @@ static void close_over(struct ri_timer *timer)
     tx_defer_to_lane(qp->core);
 }
 
+static void rest_over(struct ri_timer *timer)
+{
+    struct local_qp *qp = container_of(timer, struct local_qp, rest_timer);
+
+    atomic_store(&qp->rest_over, true);
+    tx_defer_to_lane(qp->core);
+}
+
 /* Of an earlier connection nothing is left, but the lock and what names the QP. */
 static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *handover)
 {
@@ -192,6 +200,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     atomic_store(&qp->awaits_start, handover->rtr_await);
     qp->patience.expired = patience_over;
     qp->close_timer.expired = close_over;
+    qp->rest_timer.expired = rest_over;
     qp->tcp = handover->fd;
     qp->bell = handover->local_fd;
     atomic_store(&base->sq.sent, qp->answered);
@@ -268,10 +277,15 @@ static void introduce(struct local_qp *qp)
     local_open_gate(qp);
 }
 
-/* The peer may have published something already. */
+/* The peer may have published something already. A look at an empty ring takes memory, too. */
 static void show(struct local_qp *qp)
 {
     struct lane *lane = qp->core->lane;
+
+    spinlock_lock(&qp->rx);
+    if (qp_state(qp->core) == RI_QPS_RTS)
+        local_begin_rest(qp);
+    spinlock_unlock(&qp->rx);
 
     spinlock_lock(&lane->lock);
     qp->hidden = false;
