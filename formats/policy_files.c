@@ -71,7 +71,7 @@ static enum policy_result fault(const struct reading *reading, const char *path,
     return POLICY_WRONG;
 }
 
-/* Whoever can write the file or the folder writes the policy. */
+/* A user that can write the file or the folder writes the policy. */
 static enum policy_result believe(const struct reading *reading, const char *path, int fd,
                                   mode_t type)
 {

@@ -169,7 +169,7 @@ void kald_sweep(struct kald *kald)
 {
     struct kald_client *client, *next;
 
-    /* What one held may go to another, who may end by the answer. */
+    /* What one held may go to another client, which may end by the answer. */
     while (kald->ended_count) {
         DL_FOREACH_SAFE2 (kald->clients, client, next, next) {
             if (!client->ended)

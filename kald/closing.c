@@ -5,7 +5,7 @@
  * close of a connected TCP socket with SO_LINGER takes as long as the sender has set.
  *
  * So there kald looks at a message before it receives it. One with a descriptor stays in the queue
- * of the client, who ends. Its socket is closed by a child that does nothing but end: the kernel
+ * of the client, which ends. Its socket is closed by a child that does nothing but end: the kernel
  * does not let the end of a process linger (it tests PF_EXITING).
  *
  *   nothing in the queue        closed here

@@ -149,7 +149,7 @@ void kald_end(struct kald_client *client, const char *why);
 /* ---- clients.c: sockets, messages ---- */
 
 void kald_accept(struct kald_source *source, uint32_t events);
-/* Frees the clients that have ended, and answers who waited for them. */
+/* Frees the clients that have ended, and answers those that waited for them. */
 void kald_sweep(struct kald *kald);
 /* The policy was read again. `push`: it has changed, which every client is told. */
 void kald_use_policy(struct kald *kald, bool push);

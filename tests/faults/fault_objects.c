@@ -159,7 +159,7 @@ static bool free_region(struct region *region)
     return good;
 }
 
-/* Who waited was told that the IA is dead or that the EVD goes. */
+/* Each waiter was told that the IA is dead or that the EVD goes. */
 static bool join(struct fault *fault)
 {
     bool good = true;

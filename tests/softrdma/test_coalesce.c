@@ -266,8 +266,8 @@ START_TEST(large_posts_that_go_on_wake_once)
 }
 END_TEST
 
-/* An event-driven consumer that always finds completions. Who sleeps for the lane after large posts
- * waited does so for a millisecond at most, and is not woken: the posts leave by then. Each sleep
+/* An event-driven consumer that always finds completions. A sleep for the lane after large posts
+ * waited lasts a millisecond at most, and is not woken: the posts leave by then. Each sleep
  * is as short while posts wait; then it has no end. */
 START_TEST(posts_that_wait_bound_the_sleep)
 {

@@ -58,8 +58,8 @@ static void look_at_established(const struct ri_host *host, void *context,
         ck_assert_int_eq(a->recv_cq->ops->cq_peek(a->recv_cq, &completed_before, &notable), RI_OK);
 }
 
-/* Who sees that a receive is complete may answer at once: that the connection is established comes
- * first, even if a Send has come with the message that establishes. */
+/* A thread that sees a receive complete may answer at once: that the connection is established
+ * comes first, even if a Send has come with the message that establishes. */
 START_TEST(established_is_told_before_a_receive_completes)
 {
     const struct ri_llp_handover await = {

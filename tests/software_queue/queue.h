@@ -6,7 +6,7 @@
  * executes what needs no peer. A request is executed whole, under rx of the peer's end, and
  * completes with the outcome. So at most one request of a direction is under way.
  *
- * LOCKS, beside the core's: rx of each end of a link. Who executes holds that of the peer; no
+ * LOCKS, beside the core's: rx of each end of a link. The end that executes holds the peer's; no
  * thread ever holds two. Under it the peer's QP stays: its destroy hides it there. What the peer
  * has to do itself its lane does (tx_defer_to_lane).
  *
@@ -40,7 +40,7 @@ struct link {
     } end[2];
 };
 
-/* Who waits for accesses to a revoked entry. */
+/* Ends that wait for accesses to a revoked entry. */
 enum { UNQUIET_OWN, UNQUIET_PEER, UNQUIETS };
 
 /* What the witness has seen. */

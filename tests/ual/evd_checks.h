@@ -44,8 +44,8 @@ static inline void expect_empty(struct ual_evd *evd)
     fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
 }
 
-/* All is taken, after so many records of the lane. Who raises the descriptor may write behind the
- * take of its event: that is a wake-up in vain, and the next dequeue lowers it. */
+/* All is taken, after so many records of the lane. The thread that raises the descriptor may write
+ * behind the take of its event: that is a wake-up in vain, and the next dequeue lowers it. */
 static inline void expect_lowered(struct ual_evd *evd, unsigned int records)
 {
     ck_assert(lf_records_reach(records));

@@ -453,7 +453,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_
     return real_post_send(qp, request, bad);
 }
 
-/* Who closes does not read the ring: its owner's messages may still change it. */
+/* The end that closes does not read the ring: its owner's messages may still change it. */
 START_TEST(a_close_reads_behind_the_ring)
 {
     static uint8_t memory[65536 + 1];

@@ -7,9 +7,9 @@
  *   directory_head      DIRECTORY_HEAD octets: sizes, and the permutation of the indices
  *   entries             DIRECTORY_CHUNKS chunks, by place
  *
- * The reader locks nothing. Its claim stands before it reads, and who revokes an entry looks for
- * claims behind that; an entry is filled anew only when nobody has a claim. So what is read there
- * is true until the claim is given up.
+ * The reader locks nothing. Its claim stands before it reads, and a thread that revokes an entry
+ * looks for claims behind that; an entry is filled anew only when nobody has a claim. So what is
+ * read there is true until the claim is given up.
  */
 #ifndef ITAL_SOFTWARE_DIRECTORY_H
 #define ITAL_SOFTWARE_DIRECTORY_H

@@ -206,7 +206,7 @@ void qp_release(struct qp *qp)
 {
     tx_assert_inside(qp);
     qp_wire(qp)->release(qp);
-    unlist(qp); /* behind it: who releases memory meanwhile asks the wire still */
+    unlist(qp); /* behind it: a release of memory meanwhile asks the wire still */
     spinlock_lock(&qp->sq.posting);
     set_wire(qp, &no_wire, qp->rnic->user);
     spinlock_unlock(&qp->sq.posting);

@@ -2,8 +2,8 @@
  *
  * The STag table: memory regions and windows, and the one check that every access by STag passes.
  * Readers never lock: an entry is made valid by a release store of its STag and revoked by storing
- * 0 there. Who revokes waits for those that may still be using the memory: passes of the lane
- * (placement) and the entry's `users` (answers to the peer).
+ * 0 there. The thread that revokes waits for those that may still be using the memory: passes of
+ * the lane (placement) and the entry's `users` (answers to the peer).
  *
  *   INVALID -- register, bind, fast register --> VALID -- deregister, invalidate, unbind -> REVOKED
  *      ^---------------------- nobody uses it any more (invalidate_quiet) ---------------------'
@@ -147,7 +147,7 @@ static inline enum stag_result stag_check_entry(struct stag_entry *entry, uint32
         return STAG_INVALID;
     if (atomic_load_explicit(&entry->scope, memory_order_relaxed) != scope)
         return STAG_PD;
-    /* Rights may go in place: who takes them then waits for this pass or user. */
+    /* Rights may go in place: the thread that takes them then waits for this pass or user. */
     if ((atomic_load(&entry->access) & access) != access)
         return STAG_ACCESS;
     /* No entry passes 2^64, so a TO before the entry gives a large offset. */

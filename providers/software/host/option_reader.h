@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Reads a device's options. The host has checked the values against the device's table, so a status
- * other than RI_OK is an error of who reads: a name or a kind that the table does not have. The
+ * other than RI_OK is an error of the caller: a name or a kind that the table does not have. The
  * reader remembers it; what could not be read is 0, false or "". Control verbs alone.
  */
 #ifndef ITAL_SOFTWARE_OPTION_READER_H

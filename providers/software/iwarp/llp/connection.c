@@ -13,7 +13,7 @@
  * closes. TCP reports no acknowledgement, so the timer looks, ever less often. The descriptor is
  * shut down before it is closed, because a forked child may hold a copy.
  *
- * Who owns it. stream_open gives the stream to its caller, who `holds` it: nobody else frees it,
+ * Who owns it. stream_open gives the stream to its caller, which `holds` it: nobody else frees it,
  * whatever ends it meanwhile (FIN, reset, a timer, the close of the RNIC). The holder gives it up
  * once, by stream_release: the QP's life does that (qp_release_stream), or, where no QP follows,
  * the function that opened it (qp_start.c). From then on the lane owns it. It is given to

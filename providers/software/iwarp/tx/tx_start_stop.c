@@ -200,7 +200,7 @@ void tx_stop(struct iwarp_qp *qp)
     contract(state != RI_QPS_IDLE && state != RI_QPS_RTS && !qp->core.tx.stopped);
     tx_drop_all_kept(qp);
     qp->tx.single_below = 0;
-    atomic_store(&qp->core.tx.stopped, true); /* before rx: who holds it may wait for this */
+    atomic_store(&qp->core.tx.stopped, true); /* before rx: its holder may wait for this */
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)
         free(tail);
