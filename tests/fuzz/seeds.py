@@ -313,6 +313,9 @@ def roce_packets(path):
             write("fuzz_roce_icrc", name, octets[12:22] + octets[4:8] + bytes(2) + octets[6:8] + window + damage + packet)
         if "mad" in vector["fields"]:
             write("fuzz_roce_mad", name, packet[20:276])
+        if ipv4:
+            for way, spoilt in (("", octets[12:22]), ("port-", octets[12:20] + b"\x9c\x40"), ("source-", b"\xc6\x33\x64\x07" + octets[16:22])):
+                write("fuzz_roce_answer", way + name, b"\0" + spoilt + packet)
         if "mad" in vector["fields"] or number % 16 == 0:
             write("fuzz_roce_net", name, bytes([number % 5 << 4]) + packet[:80])
         if "mad" in vector["fields"] and number % 3 == 0:

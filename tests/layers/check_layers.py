@@ -34,6 +34,9 @@ CONTRACTS = {
     'richeck': re.compile(r'tools/richeck/(?:fake_lane|host_options)\.h$'),
     # The octets of the protocol, made and read without the library's codecs.
     'itconform': re.compile(r'tools/itconform/octets\.h$'),
+    # A raw peer of RoCEv2, which stands on the device's codec and sockets.
+    'rawroce': re.compile(r'tools/roce/\w+\.h$'),
+    'providers': re.compile(r'providers/software/roce/(?:codec/\w+|net/(?:net|control))\.h$'),
 }
 # The header search path of the compiler, after the including file's own folder.
 INCLUDE_PATH = ['', 'rnicpi', 'sdk', 'kal', 'ual', 'itapi', 'tests/common', 'tools/richeck']
@@ -53,19 +56,20 @@ ALLOWED = {
     'ual': {'kal', 'rnicpi', 'base'},
     'itapi': {'ual', 'base'},
     'verbs': {'ual', 'base'},
-    'tools': {'itapi'},
+    'tools': {'itapi', 'rawroce'},
+    'rawroce': {'tools', 'providers', 'base'},
     # The nearest name for a mistyped option.
     'tool_options': {'tools', 'base'},
     # The tool that grades providers is a host: it stands beside kal, and parses options as kal does.
     'richeck': {'tools', 'kal', 'rnicpi', 'base'},
     # The tool that judges a peer speaks octets: no part of the library.
-    'itconform': {'tools', 'formats', 'base'},
+    'itconform': {'tools', 'rawroce', 'providers', 'formats', 'base'},
     # What processes and filters show, and the host's policy.
     'itstat': {'tools', 'formats', 'base', 'itapi'},
     'vendor': {'rnicpi', 'sdk'},
     'examples': {'itapi'},
     'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'formats', 'base', 'providers', 'tests', 'richeck'},
-    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'sdk', 'formats', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck', 'itconform'},
+    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'sdk', 'formats', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck', 'itconform', 'rawroce'},
 }
 # Contracts of a floor below that are not for all above it.
 NOT_FOR = {'verbs': {'ual/ual_policy.h'}}
@@ -190,6 +194,8 @@ class Tree:
             return 'richeck'
         if path.startswith('tools/itconform/'):
             return 'itconform'
+        if path.startswith('tools/roce/'):
+            return 'rawroce'
         if path.startswith('tools/itstat/'):
             return 'itstat'
         if path == 'tools/common/options.c':
