@@ -556,6 +556,10 @@ UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_up
 UAL_PUBLIC enum ri_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                                         struct sockaddr_storage *bound);
 /* param->address NULL: the bound one. bound may be NULL. */
+/* The same for a listener with those parameters: of datagrams, of one family, of a shared port. */
+UAL_PUBLIC enum ri_status ual_conn_bind_as(struct ual_conn *conn,
+                                           const struct ri_listen_param *asked,
+                                           struct sockaddr_storage *bound);
 UAL_PUBLIC enum ri_status ual_conn_listen(struct ual_conn *conn,
                                           const struct ri_listen_param *param,
                                           struct sockaddr_storage *bound);

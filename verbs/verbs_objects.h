@@ -363,8 +363,20 @@ static inline uint32_t vb_qp_number_of(ual_handle handle)
     return atomic_load_explicit(&vb_qp_numbers[vb_slot_of(handle)], memory_order_relaxed);
 }
 
+/* The device has a connection manager of its own that keeps InfiniBand's rules: its messages carry
+ * the numbers of QPs, and QPs may be the program's. */
+static inline bool vb_manages(const struct vb_context *context)
+{
+    return ual_device_attr(context->device)->features & RI_FEATURE_EXTERNAL_QP;
+}
+
+/* A path of the device's, as verbs have it. to->grh.sgid_index: in, the first place to look at. */
+VB_PUBLIC void vb_path_describe(struct vb_context *context, const struct ri_ah_attr *path,
+                                struct ibv_ah_attr *to);
+
 enum vb_qp_flags {
-    /* rdma_cm connects the QP: its number is below 1024 << 8, and no listener is opened for it. */
+    /* rdma_cm connects the QP: its number is below 1024 << 8 or, where the device manages
+     * connections, the device's, and no listener is opened for it. */
     VB_QP_BY_ADDRESS = 1u << 0,
 };
 

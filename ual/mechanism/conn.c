@@ -211,16 +211,23 @@ void ual_conn_free(struct ual_conn *conn)
 enum ri_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                              struct sockaddr_storage *bound)
 {
-    struct ri_listen_param param = { .size = sizeof(param),
-                                     .address = address,
-                                     .backlog = HOLDER_BACKLOG };
+    const struct ri_listen_param param = { .size = sizeof(param), .address = address };
+
+    return ual_conn_bind_as(conn, &param, bound);
+}
+
+enum ri_status ual_conn_bind_as(struct ual_conn *conn, const struct ri_listen_param *asked,
+                                struct sockaddr_storage *bound)
+{
+    struct ri_listen_param param = *asked;
     struct sockaddr_storage got;
     enum ri_status status = ual_device_alive(conn->device);
     union address *kept;
 
     if (status != RI_OK)
         return status;
-    if (!address)
+    param.backlog = HOLDER_BACKLOG;
+    if (!param.address)
         return RI_ERR_INVALID_ARGUMENT;
     if (conn->bound || conn->connection || conn->listener)
         return RI_ERR_INVALID_STATE;
@@ -425,11 +432,14 @@ enum ri_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
 
 enum ri_status ual_conn_ask(struct ual_conn *conn, const struct ri_connect_param *param)
 {
+    struct ri_connect_param asked = *param;
     enum ri_status status = begin(conn, NULL);
 
     if (status != RI_OK)
         return status;
-    status = kal_service_request(conn->connection, param);
+    if (!asked.source && conn->bound)
+        asked.source = &conn->bound->any;
+    status = kal_service_request(conn->connection, &asked);
     if (status != RI_OK)
         undo_begin(conn);
     return status;

@@ -63,6 +63,8 @@ static inline bool vb_connects_numbers(const struct vb_context *context)
     return ual_device_attr(context->device)->features & RI_FEATURE_QP_NUMBERS;
 }
 /* qp_by_device.c */
+/* The QP's number is the device's. */
+bool vb_has_device_number(const struct vb_qp *qp);
 /* The QP is none of rdma_create_qp's, nor has rdma_cm's connector. */
 bool vb_is_by_device(const struct vb_qp *qp);
 /* After the checks of ibv_modify_qp: all of it but RESET. 0, or an error number. */

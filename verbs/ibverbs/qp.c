@@ -224,20 +224,20 @@ static int device_number(struct vb_qp *qp, uint32_t *number)
 
 static void release_number(struct vb_qp *qp, uint32_t number)
 {
+    if (vb_has_device_number(qp))
+        return;
     if (qp->flags & VB_QP_BY_ADDRESS)
         vb_number_release(number);
-    else if (!vb_connects_numbers(vb_qp_context(qp)))
+    else
         vb_numbers->release_number(vb_qp_context(qp), qp, number);
 }
 
 static int find_number(struct vb_qp *qp, uint32_t *number)
 {
-    struct vb_context *context = vb_qp_context(qp);
-
-    if (qp->flags & VB_QP_BY_ADDRESS)
-        return vb_number_take(number);
-    return vb_connects_numbers(context) ? device_number(qp, number)
-                                        : vb_numbers->take(context, qp, number);
+    if (vb_has_device_number(qp))
+        return device_number(qp, number);
+    return qp->flags & VB_QP_BY_ADDRESS ? vb_number_take(number)
+                                        : vb_numbers->take(vb_qp_context(qp), qp, number);
 }
 
 static int take_number(struct vb_qp *qp)

@@ -13,6 +13,13 @@ bool vb_is_by_device(const struct vb_qp *qp)
            !(qp->flags & VB_QP_BY_ADDRESS) && !atomic_load(&qp->connector);
 }
 
+bool vb_has_device_number(const struct vb_qp *qp)
+{
+    const struct vb_context *context = vb_qp_context((struct vb_qp *)(uintptr_t)qp);
+
+    return vb_connects_numbers(context) && (!(qp->flags & VB_QP_BY_ADDRESS) || vb_manages(context));
+}
+
 /* --- values --- */
 
 static uint32_t octets_of(enum ibv_mtu mtu)
@@ -133,9 +140,9 @@ void vb_refresh_by_device(struct vb_qp *qp)
 }
 
 /* The source keeps the place that the program gave, as long as the GID there is the one in use. */
-static void describe_path(struct vb_qp *qp, const struct ri_ah_attr *path, struct ibv_ah_attr *to)
+void vb_path_describe(struct vb_context *context, const struct ri_ah_attr *path,
+                      struct ibv_ah_attr *to)
 {
-    struct vb_context *context = vb_qp_context(qp);
     uint8_t source[16];
 
     to->dlid = path->destination_lid;
@@ -180,5 +187,5 @@ void vb_describe_by_device(struct vb_qp *qp, const struct ri_qp_info *info,
     TAKE(RI_QPM_RNR_TIMER, min_rnr_timer, info->rnr_timer);
 #undef TAKE
     if (info->known & RI_QPM_PATH)
-        describe_path(qp, &info->path, &attr->ah_attr);
+        vb_path_describe(vb_qp_context(qp), &info->path, &attr->ah_attr);
 }

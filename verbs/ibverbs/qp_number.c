@@ -107,7 +107,7 @@ static bool is_of_device(struct vb_qp *qp, const struct vb_context *context)
     /* beside numbers of the device those for rdma_cm name no QP */
     return qp->ibv.qp_base.context->device == context->verbs.context.device &&
            !vb_is_parents(qp->ibv.qp_base.context) &&
-           !(qp->flags & VB_QP_BY_ADDRESS && vb_connects_numbers(context));
+           (vb_has_device_number(qp) || !vb_connects_numbers(context));
 }
 
 struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number)

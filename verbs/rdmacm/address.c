@@ -7,7 +7,8 @@
 
 /* Finds the device with that address; for a wildcard the first device. Returns 0 or an error
  * number. */
-static int find_context(const struct sockaddr *address, struct vb_context **found)
+static int find_context(const struct rcm_id *id, const struct sockaddr *address,
+                        struct vb_context **found)
 {
     struct vb_context **contexts;
     uint32_t count = rcm_contexts(&contexts);
@@ -15,7 +16,8 @@ static int find_context(const struct sockaddr *address, struct vb_context **foun
     if (!count)
         return ENODEV;
     for (uint32_t i = 0; i < count; i++) {
-        if (!rcm_address_any(address) && !rcm_context_has(contexts[i], address))
+        if (!rcm_context_serves(contexts[i], rcm_is_datagram(id)) ||
+            (!rcm_address_any(address) && !rcm_context_has(contexts[i], address)))
             continue;
         *found = contexts[i];
         return 0;
@@ -26,17 +28,22 @@ static int find_context(const struct sockaddr *address, struct vb_context **foun
 /* Creates the id's connection object, which reserves the address. Returns 0 or an error number. */
 static int hold(struct rcm_id *id, const struct sockaddr *address)
 {
+    const struct ri_listen_param param = { .size = sizeof(param),
+                                           .address = address,
+                                           .datagram = rcm_is_datagram(id),
+                                           .family_only = id->family_only,
+                                           .reuse_address = id->reuse_address };
     struct sockaddr_storage bound;
     struct vb_context *context;
     struct ual_conn *conn;
-    int error = find_context(address, &context);
+    int error = find_context(id, address, &context);
 
     if (error)
         return error;
     error = vb_errno(ual_conn_create(context->device, &rcm_conn_upcalls, id, &conn));
     if (error)
         return error;
-    error = vb_errno(ual_conn_bind(conn, address, &bound));
+    error = vb_errno(ual_conn_bind_as(conn, &param, &bound));
     if (error) {
         ual_conn_free(conn);
         return error;
@@ -77,7 +84,8 @@ static int find_way(struct rcm_id *id, const struct sockaddr *destination,
     uint32_t count = rcm_contexts(&contexts);
 
     for (uint32_t i = 0; i < count; i++) {
-        if (id->ibv.verbs && contexts[i] != id->context)
+        if ((id->ibv.verbs && contexts[i] != id->context) ||
+            !rcm_context_serves(contexts[i], rcm_is_datagram(id)))
             continue;
         if (ual_device_route(contexts[i]->device, 0, destination, source) == RI_OK) {
             *context = contexts[i];

@@ -38,7 +38,7 @@ static enum ri_status connect_once(struct rcm_id *id)
         if (status != RI_OK)
             return status;
     }
-    return ual_conn_connect(id->conn, id->leg == RCM_LEG_ATTACH ? NULL : &id->qp->ual,
+    return ual_conn_connect(id->conn, id->leg == RCM_LEG_ATTACH || !id->qp ? NULL : &id->qp->ual,
                             &attempt->param);
 }
 

@@ -126,7 +126,15 @@ struct rcm_id {
     enum ibv_qp_state before_accept; /* the QP's, for an accept that fails */
     struct vb_held held;             /* posts between accept and ESTABLISHED */
     uint8_t ack_timeout;             /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
-    struct rcm_event outcome, end;   /* each is posted once in the id's life */
+    bool has_ack_timeout;            /* it was set */
+    uint8_t tos;                     /* RDMA_OPTION_ID_TOS */
+    bool family_only, reuse_address; /* RDMA_OPTION_ID_AFONLY, _REUSEADDR */
+    /* each is posted once in the id's life; `waited`: TIMEWAIT_EXIT */
+    struct rcm_event outcome, end, waited;
+    /* Of a device that manages connections, when the peer has asked or answered; size 0: not known.
+     * ird, ord: the QP's. */
+    struct ri_connection_numbers numbers;
+    uint8_t ird, ord;
     /* rdma_resolve_addrinfo: the last one; it has no result yet, or one that was not queried */
     struct rcm_resolution *resolution;
     bool resolving;
@@ -156,6 +164,18 @@ static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *chan
         }                                             \
     } while (0)
 
+/* The id's device has a connection manager of its own. */
+static inline bool rcm_is_managed(const struct rcm_id *id)
+{
+    return id->context && vb_manages(id->context);
+}
+
+/* The id asks for datagrams: it has no connection. */
+static inline bool rcm_is_datagram(const struct rcm_id *id)
+{
+    return id->ibv.qp_type == IBV_QPT_UD;
+}
+
 /* Sets errno and returns -1. */
 static inline int rcm_fail(int error)
 {
@@ -176,6 +196,8 @@ enum rcm_state rcm_state(struct rcm_id *id);
 struct rcm_event *rcm_event_new(void);
 /* Copies `data` to the event, as much as fits. */
 void rcm_event_data(struct rcm_event *event, const void *data, size_t length);
+/* The same of a message of InfiniBand, which tells no length: `most` octets, zeros at the end. */
+void rcm_event_padded(struct rcm_event *event, const void *data, size_t length, size_t most);
 /* Posts the event. May be called in an upcall. `about`: event->id. The owner counts the event. */
 void rcm_event_post(struct rcm_id *owner, struct rcm_event *event, struct rcm_id *about,
                     enum rdma_cm_event_type type, int status);
@@ -192,6 +214,8 @@ void rcm_event_move(struct rcm_id *id, struct rdma_event_channel *channel);
 /* The contexts that librdmacm has opened, for the life of the process. 0: none, errno is set. */
 uint32_t rcm_contexts(struct vb_context ***contexts);
 bool rcm_context_has(struct vb_context *context, const struct sockaddr *address);
+/* The device can do what the id is for: datagrams need a connection manager of its own. */
+bool rcm_context_serves(const struct vb_context *context, bool datagram);
 /* The device's PD for ids without a PD of the program. NULL: error, errno is set. */
 struct ibv_pd *rcm_context_pd(struct vb_context *context);
 
@@ -250,6 +274,8 @@ void rcm_posts_undo(struct rcm_id *id);
 void rcm_posts_established(struct rcm_id *id);
 /* The QP is in ERR, and what is held is flushed. */
 void rcm_posts_flush(struct rcm_id *id);
+/* In an upcall: the QP has failed, the connection goes on. */
+void rcm_posts_end(struct rcm_id *id);
 /* What is held is forgotten. */
 void rcm_posts_drop(struct rcm_id *id);
 
@@ -276,6 +302,35 @@ void rcm_external_begin(struct rcm_id *id, struct ri_connect_param *param);
 int rcm_external_modify(struct rcm_id *id, struct vb_qp *qp, enum ibv_qp_state to);
 /* rdma_establish has its result. May be called in an upcall. */
 void rcm_external_drain(struct rcm_id *id);
+
+/* ---- infiniband.c: devices that manage connections themselves ---- */
+/* Octets of private data that InfiniBand's messages have for the program (IBTA, 12.6, 12.11; a
+ * request has 36 octets of rdma_cm's own). */
+enum rcm_room {
+    RCM_ROOM_REQUEST = 56,
+    RCM_ROOM_ANSWER = 196,
+    RCM_ROOM_REJECTION = 148,
+    RCM_ROOM_QUESTION = 180, /* datagrams */
+    RCM_ROOM_REPLY = 136,
+};
+/* What the program gives beyond private data and depths; param NULL: defaults of rdma_connect. */
+void rcm_managed_ask(const struct rcm_id *id, const struct rdma_conn_param *param,
+                     struct ri_connect_param *to);
+/* Keeps the numbers, and tells of them what a program sees. NULL: none came. */
+void rcm_managed_take(struct rcm_id *id, const struct ri_connection_numbers *numbers,
+                      struct rdma_conn_param *conn);
+/* rdma_init_qp_attr. Returns 0 or an error number. */
+int rcm_managed_attr(struct rcm_id *id, struct ibv_qp_attr *attr, int *mask);
+
+/* ---- datagram.c: InfiniBand's service ID resolution ---- */
+/* The calls; each returns 0 or an error number. */
+int rcm_datagram_ask(struct rcm_id *id, const struct rdma_conn_param *param);
+int rcm_datagram_accept(struct rcm_id *id, const struct rdma_conn_param *param);
+int rcm_datagram_reject(struct rcm_id *id, const void *data, uint8_t length);
+/* Upcall: the answer. */
+void rcm_datagram_answered(struct rcm_id *id, const struct ri_connection_event *event);
+/* A new QP goes to RTS. Returns 0 or an error number. */
+int rcm_datagram_start(struct ibv_qp *qp);
 
 /* ---- qp.c ---- */
 void rcm_free_cqs(struct rcm_id *id);

@@ -7,9 +7,6 @@
 
 /* ---- as InfiniBand: devices of that transport, among them software devices as RoCE ---- */
 
-/* Octets of private data that its messages have for the program (IBTA, 12.6; a request has 36
- * octets of rdma_cm's own). */
-enum { REQUEST_DATA = 56, ANSWER_DATA = 196, REJECTION_DATA = 148 };
 /* Its reasons of a rejection. */
 enum { REASON_NO_SERVICE = 8, REASON_STALE = 10, REASON_CONSUMER = 28 };
 
@@ -59,12 +56,17 @@ static uint8_t octet(uint32_t value)
     return value < UINT8_MAX ? (uint8_t)value : UINT8_MAX;
 }
 
-/* The private data of a peer's answer, without what is not the program's. */
-static void take_data(struct rcm_id *id, const struct ri_connection_event *event)
+/* The private data of a peer's answer, without what is not the program's. room: of that message of
+ * InfiniBand. */
+static void take_data(struct rcm_id *id, const struct ri_connection_event *event, size_t room)
 {
     const void *data = event->private_data;
     uint16_t length = event->private_data_length;
 
+    if (rcm_is_managed(id)) {
+        rcm_event_padded(&id->outcome, data, length, room);
+        return;
+    }
     rcm_terms_skip(&data, &length);
     rcm_event_data(&id->outcome, data, length);
 }
@@ -98,10 +100,14 @@ static void describe(struct rcm_id *id, const struct ri_connection_event *event)
         conn->responder_resources = octet(info.ird);
         conn->initiator_depth = octet(info.ord);
     }
-    if (event)
-        take_data(id, event);
+    id->ird = conn->responder_resources;
+    id->ord = conn->initiator_depth;
+    if (event && (id->connects || !rcm_is_managed(id)))
+        take_data(id, event, RCM_ROOM_ANSWER);
     if (id->qp)
         conn->qp_num = id->qp->ibv.qp_base.qp_num;
+    if (event)
+        rcm_managed_take(id, event->numbers, conn);
 }
 
 static void over(struct rcm_id *id, enum rcm_input input, enum rdma_cm_event_type type, int status,
@@ -120,7 +126,8 @@ static void established(struct rcm_id *id, const struct ri_connection_event *eve
     if (!rcm_step(id, RCM_ON_ESTABLISHED, &was))
         return;
     if (was == RCM_ESTABLISHING) {
-        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+        if (id->qp)
+            vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
         rcm_external_drain(id);
         return;
     }
@@ -170,8 +177,8 @@ static void over(struct rcm_id *id, enum rcm_input input, enum rdma_cm_event_typ
         rcm_posts_flush(id);
     else if (type == RDMA_CM_EVENT_REJECTED && id->ibv.qp && id->qp && is_infiniband(id))
         vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN); /* its receives are flushed */
-    if (event)
-        take_data(id, event);
+    if (event && (type == RDMA_CM_EVENT_REJECTED || !rcm_is_managed(id)))
+        take_data(id, event, RCM_ROOM_REJECTION);
     rcm_event_post(id, &id->outcome, id, type, status);
 }
 
@@ -222,7 +229,7 @@ static void failed(struct rcm_id *id, const struct ri_connection_event *event)
 {
     size_t reason = event->reason < ARRAY_SIZE(failures) ? event->reason : RI_REASON_OTHER;
 
-    if (reason == RI_REASON_REFUSED && rcm_attempt_again(id))
+    if (reason == RI_REASON_REFUSED && id->attempt && rcm_attempt_again(id))
         return;
     log_reason(id, failures[reason].text);
     /* a peer's REJ of InfiniBand is told as such, whatever its reason */
@@ -246,7 +253,12 @@ static void on_event(void *context, const struct ri_connection_event *event)
     case RI_CONNECTION_DISCONNECTED:
         over(id, RCM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, event);
         break;
-    default: /* of datagrams, which librdmacm does not use */ break;
+    case RI_CONNECTION_SERVICE_REPLY: rcm_datagram_answered(id, event); break;
+    case RI_CONNECTION_TIME_WAIT_EXIT:
+        if (rcm_is_managed(id))
+            rcm_event_post(id, &id->waited, id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        break;
+    default: break;
     }
 }
 
@@ -259,6 +271,8 @@ static void on_qp_event(void *context, struct vb_qp *qp, const struct ri_event *
     (void)qp;
     if (event->type == RI_EVENT_ESTABLISHED)
         established(id, NULL);
+    else if (rcm_is_managed(id)) /* the connection goes on: see outlives_qp */
+        rcm_posts_end(id);
     else
         over(id, RCM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
 }
@@ -355,6 +369,8 @@ static int take_qp(struct rcm_id *id, const struct rdma_conn_param *param)
         return rcm_id_take_qp(id, vb_qp_of(id->ibv.qp));
     if (!param)
         return EINVAL;
+    if (rcm_is_managed(id))
+        return 0; /* the messages carry its number */
     qp = vb_qp_by_number(id->context, param->qp_num);
     if (!qp) {
         ual_log(RI_LOG_WARNING,
@@ -388,6 +404,8 @@ static int set_param(struct rcm_id *id, const struct rdma_conn_param *param, uin
         return EINVAL;
     to->private_data = param ? param->private_data : NULL;
     to->private_data_length = param && param->private_data ? param->private_data_len : 0;
+    if (rcm_is_managed(id))
+        rcm_managed_ask(id, param, to);
     if (!to->private_data_length && id->connect_data) {
         to->private_data = id->connect_data;
         to->private_data_length = id->connect_length;
@@ -400,9 +418,13 @@ static int begin_connect(struct rcm_id *id, const struct rdma_conn_param *param)
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
     uint8_t data[RCM_DATA_MOST];
     struct ri_connect_param asked;
-    int error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
+    int error;
 
-    if (!error && !fits(id, asked.private_data_length, REQUEST_DATA))
+    if (rcm_is_datagram(id))
+        return rcm_datagram_ask(id, param);
+    error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
+
+    if (!error && !fits(id, asked.private_data_length, RCM_ROOM_REQUEST))
         error = EINVAL;
     if (!error)
         error = take_qp(id, param);
@@ -443,22 +465,26 @@ static int begin_accept(struct rcm_id *id, const struct rdma_conn_param *param)
     struct ri_connect_param answer;
     int error;
 
+    if (rcm_is_datagram(id))
+        return rcm_datagram_accept(id, param);
     /* the ORD is at most what the peer answers; the IRD is what the program asks for */
     if (param)
         error = set_param(id, param, attr->max_ird, attr->max_ord, &answer);
     else
         error = set_param(id, NULL, min_u32(attr->max_ird, id->peer_ord), attr->max_ord, &answer);
-    if (!error && !fits(id, answer.private_data_length, ANSWER_DATA))
+    if (!error && !fits(id, answer.private_data_length, RCM_ROOM_ANSWER))
         error = EINVAL;
     if (!error)
         error = take_qp(id, param);
     if (error)
         return error;
     answer.ord = (uint16_t)min_u32(answer.ord, id->peer_ird);
+    id->ird = octet(answer.ird);
+    id->ord = octet(answer.ord);
     put_terms(id, param, &answer, data);
     rcm_terms_agree(id);
     rcm_posts_begin(id);
-    error = vb_errno(ual_conn_accept(id->conn, &id->qp->ual, &answer));
+    error = vb_errno(ual_conn_accept(id->conn, id->qp ? &id->qp->ual : NULL, &answer));
     if (error)
         rcm_posts_undo(id);
     return error;
@@ -482,7 +508,7 @@ VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_pa
         rcm_step_back(own, was);
         return rcm_fail(error);
     }
-    return rcm_event_wait(own);
+    return rcm_is_datagram(own) ? 0 : rcm_event_wait(own);
 }
 
 VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
@@ -493,10 +519,30 @@ VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
     uint8_t data[RCM_DATA_MOST];
     uint16_t length;
 
-    if (!fits(own, private_data_len, REJECTION_DATA) || !rcm_step(own, RCM_DO_REJECT, NULL))
+    if (!fits(own, private_data_len, rcm_is_datagram(own) ? RCM_ROOM_REPLY : RCM_ROOM_REJECTION) ||
+        !rcm_step(own, RCM_DO_REJECT, NULL))
         return rcm_fail(EINVAL);
+    if (rcm_is_datagram(own)) {
+        int error = rcm_datagram_reject(own, private_data, private_data_len);
+
+        return error ? rcm_fail(error) : 0;
+    }
     length = rcm_terms_put(own->context, 0, private_data, private_data_len, data);
     return vb_errno_minus(ual_conn_reject(own->conn, data, length));
+}
+
+/* If this fails the connection has just ended by itself, and its event follows. As with librdmacm
+ * over InfiniBand the QP of the id is in ERR afterwards. */
+static void close_connection(struct rcm_id *id)
+{
+    VB_CALL;
+
+    if (id->qp)
+        atomic_store(&id->qp->aborts, true);
+    if (id->qp || rcm_is_managed(id))
+        ual_conn_disconnect(id->conn, id->qp ? &id->qp->ual : NULL, NULL, 0);
+    if (id->qp && rcm_is_managed(id))
+        vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN);
 }
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
@@ -505,14 +551,10 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
     struct rcm_id *own = rcm_id_of(id);
     enum rcm_state was;
 
-    if (!rcm_step(own, RCM_DO_DISCONNECT, &was))
+    if (rcm_is_datagram(own) || !rcm_step(own, RCM_DO_DISCONNECT, &was))
         return rcm_fail(EINVAL);
-    if (was == RCM_CONNECTED && own->qp) {
-        VB_CALL;
-        atomic_store(&own->qp->aborts, true);
-        /* if this fails the connection has just ended by itself, and its event follows */
-        ual_conn_disconnect(own->conn, &own->qp->ual, NULL, 0);
-    }
+    if (was == RCM_CONNECTED)
+        close_connection(own);
     if (was == RCM_RESPONDED) {
         VB_CALL;
         ual_conn_free(own->conn);
@@ -522,13 +564,19 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
     return own->end_taken ? 0 : rcm_event_wait(own);
 }
 
-/* The connection is established by the peer's first message, with or without this call. */
+/* Where kal manages connections, the peer's first message establishes one with or without this
+ * call. */
 VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
+    VB_CALL;
     RCM_OWN(id, -1);
-    enum rcm_state state = rcm_state(rcm_id_of(id));
+    struct rcm_id *own = rcm_id_of(id);
+    const struct ri_connect_param param = { .size = sizeof(param) };
+    enum rcm_state state = rcm_state(own);
 
     if (event != IBV_EVENT_COMM_EST || (state != RCM_ACCEPTING && state != RCM_CONNECTED))
         return rcm_fail(EINVAL);
+    if (rcm_is_managed(own) && state == RCM_ACCEPTING)
+        ual_conn_confirm(own->conn, &param); /* fails if the third leg has just come */
     return 0;
 }

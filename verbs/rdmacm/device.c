@@ -119,6 +119,13 @@ bool rcm_context_has(struct vb_context *context, const struct sockaddr *address)
     return false;
 }
 
+bool rcm_context_serves(const struct vb_context *context, bool datagram)
+{
+    const uint64_t services = RI_FEATURE_UD | RI_FEATURE_CONNECTION_SET_A;
+
+    return !datagram || (ual_device_attr(context->device)->features & services) == services;
+}
+
 struct ibv_pd *rcm_context_pd(struct vb_context *context)
 {
     struct ibv_pd *pd = NULL;

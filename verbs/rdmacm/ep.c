@@ -43,7 +43,7 @@ static int make_active(struct rcm_id *id, const struct rdma_addrinfo *res, struc
 
 static bool is_carried(int type)
 {
-    if (type == IBV_QPT_RC || type == IBV_QPT_UC)
+    if (type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD)
         return true;
     ual_log(RI_LOG_WARNING, "rdma_create_ep: queue pairs of type %d are not supported", type);
     return false;

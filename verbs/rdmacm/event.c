@@ -64,6 +64,13 @@ void rcm_event_data(struct rcm_event *event, const void *data, size_t length)
     event->ibv.param.conn.private_data_len = (uint8_t)length;
 }
 
+void rcm_event_padded(struct rcm_event *event, const void *data, size_t length, size_t most)
+{
+    rcm_event_data(event, data, length < most ? length : most);
+    event->ibv.param.conn.private_data = event->private_data;
+    event->ibv.param.conn.private_data_len = (uint8_t)most;
+}
+
 void rcm_event_post(struct rcm_id *owner, struct rcm_event *event, struct rcm_id *about,
                     enum rdma_cm_event_type type, int status)
 {

@@ -7,6 +7,9 @@
  * when it goes to RTS or by rdma_establish, whichever comes first; until then nothing that the
  * peer sends arrives. On the passive side such a QP has no connector before rdma_accept:
  * libibverbs knows it by its peer's number, VB_QPN_BY_ADDRESS.
+ *
+ * Where the device manages connections the QP is connected by numbers, which rdma_init_qp_attr
+ * gives (infiniband.c), and the id has nothing to do with it: rdma_establish sends the third leg.
  */
 #include "cm.h"
 
@@ -69,7 +72,7 @@ static int establish(struct rcm_id *id)
     first = !id->settled;
     id->settled = true;
     pthread_mutex_unlock(&id->lock);
-    if (first)
+    if (first && id->qp)
         vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
     return 0;
 }
@@ -161,8 +164,13 @@ VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_at
     struct rcm_id *own = rcm_id_of(id);
     enum ibv_qp_state to = qp_attr->qp_state;
 
-    if (!id->verbs || (to != IBV_QPS_INIT && !has_peer(rcm_state(own))))
+    if (!id->verbs || (to != IBV_QPS_INIT && !rcm_is_datagram(own) && !has_peer(rcm_state(own))))
         return rcm_fail(EINVAL);
+    if (rcm_is_managed(own)) {
+        int error = rcm_managed_attr(own, qp_attr, qp_attr_mask);
+
+        return error ? rcm_fail(error) : 0;
+    }
     switch (to) {
     case IBV_QPS_INIT: init_attr(qp_attr, qp_attr_mask); return 0;
     case IBV_QPS_RTR: rtr_attr(own, qp_attr, qp_attr_mask); return 0;

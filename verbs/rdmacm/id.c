@@ -3,6 +3,7 @@
 #include "cm.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct rcm_id *rcm_id_new(struct rdma_event_channel *channel, void *context,
                           enum rdma_port_space ps)
@@ -19,7 +20,7 @@ struct rcm_id *rcm_id_new(struct rdma_event_channel *channel, void *context,
     id->ibv.channel = channel;
     id->ibv.context = context;
     id->ibv.ps = ps;
-    id->ibv.qp_type = IBV_QPT_RC;
+    id->ibv.qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
     return id;
 }
 
@@ -43,13 +44,25 @@ void rcm_id_set_context(struct rcm_id *id, struct vb_context *context)
         id->ibv.pd = rcm_context_pd(context);
 }
 
-/* Datagram port spaces are not supported. */
+static bool has_datagrams(void)
+{
+    struct vb_context **contexts;
+    uint32_t count = rcm_contexts(&contexts);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (rcm_context_serves(contexts[i], true))
+            return true;
+    return false;
+}
+
+/* Datagrams need a device that has a connection manager of its own. */
 static bool is_carried(enum rdma_port_space ps)
 {
-    if (ps == RDMA_PS_TCP || ps == RDMA_PS_IB)
+    if (ps == RDMA_PS_TCP || ps == RDMA_PS_IB || (ps == RDMA_PS_UDP && has_datagrams()))
         return true;
-    ual_log(RI_LOG_WARNING, "rdma_create_id: port space 0x%x is not supported: datagrams are not",
-            (unsigned)ps);
+    ual_log(RI_LOG_WARNING, "rdma_create_id: port space 0x%x is not supported: %s", (unsigned)ps,
+            ps == RDMA_PS_UDP ? "no device has a connection manager for datagrams"
+                              : "datagrams are those of RDMA_PS_UDP");
     return false;
 }
 
@@ -145,12 +158,33 @@ VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *
 static void set_ack_timeout(struct rcm_id *id, uint8_t timeout)
 {
     id->ack_timeout = timeout;
+    id->has_ack_timeout = true;
     if (id->ibv.qp)
         vb_qp_of(id->ibv.qp)->modified.timeout = timeout;
 }
 
-/* These options need no action: an address can be used again at once, and IPv6 listeners accept no
- * IPv4 peers. The time for an acknowledgement is only kept for ibv_query_qp. */
+/* A switch, int of the kernel's; it may be shorter. */
+static bool is_set(const void *value, size_t length)
+{
+    int full = 0;
+
+    memcpy(&full, value, length < sizeof(full) ? length : sizeof(full));
+    return full;
+}
+
+static void keep_option(struct rcm_id *id, int option, const void *value, size_t length)
+{
+    switch (option) {
+    case RDMA_OPTION_ID_TOS: id->tos = *(const uint8_t *)value; break;
+    case RDMA_OPTION_ID_REUSEADDR: id->reuse_address = is_set(value, length); break;
+    case RDMA_OPTION_ID_AFONLY: id->family_only = is_set(value, length); break;
+    default: set_ack_timeout(id, *(const uint8_t *)value); break;
+    }
+}
+
+/* Where kal manages connections these need no action: an address can be used again at once, and
+ * IPv6 listeners accept no IPv4 peers; the time for an acknowledgement is only kept for
+ * ibv_query_qp. */
 VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
                               size_t optlen)
 {
@@ -164,9 +198,12 @@ VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, voi
     }
     if (!optval || !optlen)
         return rcm_fail(EINVAL);
-    if (optname == RDMA_OPTION_ID_ACK_TIMEOUT)
-        set_ack_timeout(rcm_id_of(id), *(const uint8_t *)optval);
-    ual_log(RI_LOG_INFO, "rdma_set_option: %s is taken, and changes nothing", names[optname]);
+    keep_option(rcm_id_of(id), optname, optval, optlen);
+    if (!rcm_is_managed(rcm_id_of(id)))
+        ual_log(RI_LOG_INFO,
+                "rdma_set_option: %s is taken, and changes something only where the device "
+                "manages connections",
+                names[optname]);
     return 0;
 }
 

@@ -17,6 +17,8 @@ static void tell_depths(struct rcm_id *id, struct rcm_event *event,
 
     id->peer_ird = ird < UINT8_MAX ? (uint8_t)ird : UINT8_MAX;
     id->peer_ord = ord < UINT8_MAX ? (uint8_t)ord : UINT8_MAX;
+    id->ird = id->peer_ord;
+    id->ord = id->peer_ird;
     event->ibv.param.conn.responder_resources = id->peer_ord;
     event->ibv.param.conn.initiator_depth = id->peer_ird;
 }
@@ -49,6 +51,23 @@ static void tell_in_vain(struct rcm_listening *listening)
                        -ECONNABORTED);
 }
 
+/* What the event tells of the request. */
+static void describe(struct rcm_id *id, struct rcm_event *event,
+                     const struct ri_connect_request *asked, const void *data, uint16_t length)
+{
+    if (rcm_is_datagram(id)) {
+        rcm_event_padded(event, data, length, RCM_ROOM_QUESTION);
+        return;
+    }
+    tell_depths(id, event, asked);
+    if (!rcm_is_managed(id)) {
+        rcm_event_data(event, data, length);
+        return;
+    }
+    rcm_event_padded(event, data, length, RCM_ROOM_REQUEST);
+    rcm_managed_take(id, asked->numbers, &event->ibv.param.conn);
+}
+
 static enum ual_hearing on_request(void *context, struct ual_conn *conn,
                                    const struct ri_connect_request *asked)
 {
@@ -74,8 +93,7 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
     }
     ual_conn_migrate(conn, &rcm_conn_upcalls, id);
     rcm_request_enter(id);
-    tell_depths(id, event, asked);
-    rcm_event_data(event, data, length);
+    describe(id, event, asked, data, length);
     id->peer_terms = terms;
     event->ibv.listen_id = &listening->id->ibv;
     rcm_event_post(listening->id, event, id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -92,7 +110,10 @@ static int listen_on(struct rcm_id *id, struct vb_context *context, const struct
     struct rcm_listening *listening = &id->listening[id->listenings];
     struct ri_listen_param param = { .size = sizeof(param),
                                      .address = address,
-                                     .backlog = backlog };
+                                     .backlog = backlog,
+                                     .datagram = rcm_is_datagram(id),
+                                     .family_only = id->family_only,
+                                     .reuse_address = id->reuse_address };
     struct sockaddr_storage bound;
     struct ual_conn *conn = NULL;
     int error = 0;
@@ -133,7 +154,8 @@ static int listen_on_all(struct rcm_id *id, uint32_t backlog)
     if (!id->listening)
         return ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
-        if (!any && contexts[i] != id->context)
+        if ((!any && contexts[i] != id->context) ||
+            !rcm_context_serves(contexts[i], rcm_is_datagram(id)))
             continue;
         error = listen_on(id, contexts[i], address, backlog);
         if (error && !first)

@@ -31,6 +31,8 @@ static enum ibv_qp_state state_of(const struct vb_qp *qp)
 
 void rcm_posts_begin(struct rcm_id *id)
 {
+    if (!id->qp)
+        return;
     id->before_accept = state_of(id->qp);
     /* the program may still have to move a QP of its own, and then hears of an error */
     if ((id->qp->flags & VB_QP_BY_ADDRESS) || id->before_accept == IBV_QPS_RTS)
@@ -39,6 +41,8 @@ void rcm_posts_begin(struct rcm_id *id)
 
 void rcm_posts_undo(struct rcm_id *id)
 {
+    if (!id->qp)
+        return;
     vb_qp_enter(id->qp, id->before_accept, VB_GATE_SHUT);
     rcm_posts_drop(id);
 }
@@ -60,6 +64,12 @@ void rcm_posts_flush(struct rcm_id *id)
     pthread_mutex_lock(&id->held.lock);
     vb_held_release(&id->held, id->qp);
     pthread_mutex_unlock(&id->held.lock);
+}
+
+void rcm_posts_end(struct rcm_id *id)
+{
+    if (rcm_state(id) == RCM_ACCEPTING)
+        rcm_posts_flush(id);
 }
 
 void rcm_posts_drop(struct rcm_id *id)

@@ -72,22 +72,24 @@ static int create(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
     struct ibv_qp *qp;
     int error = 0;
 
-    if (!id->ibv.verbs || id->ibv.qp)
+    if (!id->ibv.verbs || id->ibv.qp || (attr->qp_type == IBV_QPT_UD) != rcm_is_datagram(id))
         return rcm_fail(EINVAL);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd->context != id->ibv.verbs)
         return rcm_fail(EINVAL);
     if (make_cqs(id, attr))
         goto free_cqs;
     full = complete(id, attr);
-    qp = vb_qp_create(id->ibv.verbs, &full, VB_QP_BY_ADDRESS);
+    qp = vb_qp_create(id->ibv.verbs, &full, rcm_is_datagram(id) ? 0 : VB_QP_BY_ADDRESS);
     if (!qp)
         goto free_cqs;
-    error = rcm_id_take_qp(id, vb_qp_of(qp));
+    error = rcm_is_datagram(id) ? rcm_datagram_start(qp) : rcm_id_take_qp(id, vb_qp_of(qp));
     if (error)
         goto free_qp;
     attr->cap = full.cap;
     id->ibv.pd = full.pd;
     id->ibv.qp = qp;
+    if (rcm_is_datagram(id))
+        return 0;
     vb_qp_of(qp)->modified.timeout = id->ack_timeout;
     /* from now on receives may be posted */
     vb_qp_enter(vb_qp_of(qp), IBV_QPS_INIT, VB_GATE_SHUT);

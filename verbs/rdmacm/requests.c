@@ -46,7 +46,11 @@ static void reject(struct rcm_id *id)
 {
     uint8_t data[RCM_DATA_MOST];
 
-    if (rcm_step(id, RCM_DO_REJECT, NULL))
+    if (!rcm_step(id, RCM_DO_REJECT, NULL))
+        return;
+    if (rcm_is_datagram(id))
+        rcm_datagram_reject(id, NULL, 0);
+    else
         ual_conn_reject(id->conn, data, rcm_terms_put(id->context, 0, NULL, 0, data));
 }
 
