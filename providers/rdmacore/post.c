@@ -160,11 +160,11 @@ post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw
                                            : ibv_post_send(qp->ibv, raw, &bad);
 }
 
-/* For a UD QP: the only request is the Send of one datagram. */
+/* For a UD QP: the only request is the Send of one datagram, also with immediate data. */
 static enum ri_status check_datagram(const struct qp *qp, const struct ri_send_wr *wr,
                                      uint32_t length)
 {
-    if (wr->opcode != RI_WR_SEND || !wr->ud.ah)
+    if ((wr->opcode != RI_WR_SEND && wr->opcode != RI_WR_SEND_IMMEDIATE) || !wr->ud.ah)
         return RI_ERR_INVALID_ARGUMENT;
     return length > qp->rnic->attr.max_ud_send ? RI_ERR_LIMIT : RI_OK;
 }

@@ -250,13 +250,18 @@ START_TEST(send_is_addressed)
     ck_assert_uint_eq(fake_qp(ud)->sge[0].length, 100);
     fake_sent(ud, set.cq, 0, IBV_WC_SUCCESS);
     ck_assert_uint_eq(next().byte_len, 100);
+    wr.opcode = RI_WR_SEND_IMMEDIATE;
+    wr.immediate = 0x1234;
+    ck_assert_int_eq(post(ud, &wr), RI_OK);
+    ck_assert_int_eq(fake_qp(ud)->sent[1].opcode, IBV_WR_SEND_WITH_IMM);
+    ck_assert_uint_eq(fake_qp(ud)->sent[1].imm_data, htobe32(0x1234));
 }
 END_TEST
 
 START_TEST(wrong_sends)
 {
     static const uint16_t others[] = { RI_WR_SEND_INVALIDATE, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ,
-                                       RI_WR_SEND_IMMEDIATE, RI_WR_ATOMIC_FETCH_ADD };
+                                       RI_WR_ATOMIC_FETCH_ADD };
     struct ri_sge sge = segment(1025);
     struct ri_send_wr wr = datagram(&sge, 1);
 

@@ -324,7 +324,8 @@ int rcm_managed_attr(struct rcm_id *id, struct ibv_qp_attr *attr, int *mask);
 
 /* ---- datagram.c: InfiniBand's service ID resolution ---- */
 /* The calls; each returns 0 or an error number. */
-int rcm_datagram_ask(struct rcm_id *id, const struct rdma_conn_param *param);
+int rcm_datagram_ask(struct rcm_id *id, const struct rdma_conn_param *param,
+                     const struct ual_conn_upcalls *upcalls);
 int rcm_datagram_accept(struct rcm_id *id, const struct rdma_conn_param *param);
 int rcm_datagram_reject(struct rcm_id *id, const void *data, uint8_t length);
 /* Upcall: the answer. */

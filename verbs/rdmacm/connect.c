@@ -421,7 +421,7 @@ static int begin_connect(struct rcm_id *id, const struct rdma_conn_param *param)
     int error;
 
     if (rcm_is_datagram(id))
-        return rcm_datagram_ask(id, param);
+        return rcm_datagram_ask(id, param, &rcm_conn_upcalls);
     error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
 
     if (!error && !fits(id, asked.private_data_length, RCM_ROOM_REQUEST))

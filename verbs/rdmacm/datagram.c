@@ -27,7 +27,8 @@ int rcm_datagram_start(struct ibv_qp *qp)
     return error;
 }
 
-int rcm_datagram_ask(struct rcm_id *id, const struct rdma_conn_param *param)
+int rcm_datagram_ask(struct rcm_id *id, const struct rdma_conn_param *param,
+                     const struct ual_conn_upcalls *upcalls)
 {
     struct ri_connect_param asked = { .size = sizeof(asked),
                                       .destination = &id->ibv.route.addr.dst_addr,
@@ -43,7 +44,7 @@ int rcm_datagram_ask(struct rcm_id *id, const struct rdma_conn_param *param)
         return EINVAL;
     id->connects = true;
     if (!id->conn)
-        error = vb_errno(ual_conn_create(id->context->device, &rcm_conn_upcalls, id, &id->conn));
+        error = vb_errno(ual_conn_create(id->context->device, upcalls, id, &id->conn));
     return error ? error : vb_errno(ual_conn_ask(id->conn, &asked));
 }
 
