@@ -1607,16 +1607,19 @@ struct ri_privileged_ops {
      * host finds them and makes sure who they are; the memory is the provider's. The end that
      * accepts makes it, and gets a descriptor of it, which the host sends to the other end and
      * closes; the other end takes it. Then both have it or, where a call fails, neither uses it and
-     * the connection stays on its stream.
+     * the connection stays on its stream. `socket` is the end of the connected Unix socket that
+     * becomes local_fd: it tells the peer's process, with which a provider may share memory for
+     * several connections. A descriptor may tell the place of one of them by its position, so it is
+     * sent as it is.
      *
      * local_make: NO_RESOURCES: memory, descriptors or mappings are short. local_take: `fd` stays
      * the caller's; INVALID_ARGUMENT: it is not what a provider of this version makes;
      * NO_RESOURCES. *why, on failure: for the log, a static string. local_drop: of memory that was
      * not handed over. [kal | any | no]
      */
-    enum ri_status (*local_make)(struct ri_rnic *rnic, struct ri_local **local, int *fd,
+    enum ri_status (*local_make)(struct ri_rnic *rnic, int socket, struct ri_local **local, int *fd,
                                  const char **why);
-    enum ri_status (*local_take)(struct ri_rnic *rnic, int fd, struct ri_local **local,
+    enum ri_status (*local_take)(struct ri_rnic *rnic, int socket, int fd, struct ri_local **local,
                                  const char **why);
     void (*local_drop)(struct ri_rnic *rnic, struct ri_local *local);
 

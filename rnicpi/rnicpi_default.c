@@ -63,15 +63,15 @@ ABSENT(service_reply, struct ri_connection *connection, const struct ri_service_
 ABSENT(rnic_counters, struct ri_rnic *rnic, const char **names, uint64_t *values, size_t *count)
 ABSENT(qp_counters, struct ri_qp *qp, const char **names, uint64_t *values, size_t *count)
 
-static enum ri_status no_local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd,
-                                    const char **why)
+static enum ri_status no_local_make(struct ri_rnic *rnic, int socket, struct ri_local **local,
+                                    int *fd, const char **why)
 {
     *why = "the provider has no memory that ends of a connection share";
     return RI_ERR_NOT_SUPPORTED;
 }
 
-static enum ri_status no_local_take(struct ri_rnic *rnic, int fd, struct ri_local **local,
-                                    const char **why)
+static enum ri_status no_local_take(struct ri_rnic *rnic, int socket, int fd,
+                                    struct ri_local **local, const char **why)
 {
     *why = "the provider has no memory that ends of a connection share";
     return RI_ERR_NOT_SUPPORTED;

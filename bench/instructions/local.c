@@ -109,12 +109,12 @@ static void connect_to_peer(void)
     int segment, tcps[2], bells[2];
     const char *why;
 
-    MUST(fake.privileged.local_make(fake.rnic, &handover.local, &segment, &why));
-    MUST(fake.privileged.local_take(fake.rnic, segment, &peer.local, &why));
-    close(segment);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, tcps) ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bells))
         fail("no sockets");
+    MUST(fake.privileged.local_make(fake.rnic, bells[0], &handover.local, &segment, &why));
+    MUST(fake.privileged.local_take(fake.rnic, bells[1], segment, &peer.local, &why));
+    close(segment);
     handover.fd = tcps[0];
     handover.local_fd = bells[0];
     peer.tcp = tcps[1];

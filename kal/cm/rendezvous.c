@@ -409,7 +409,7 @@ static enum rendezvous_reason take_offer(struct kal_connection *c, const uint8_t
     *why = text_of_reason(reason);
     if (reason)
         return reason;
-    if (c->rnic->ops.local_take(c->rnic->ri, fd, &local, &cause)) {
+    if (c->rnic->ops.local_take(c->rnic->ri, of(c)->fd, fd, &local, &cause)) {
         *why = cause ? cause : text_of_reason(RENDEZVOUS_NO_MEMORY);
         return RENDEZVOUS_NO_MEMORY;
     }
@@ -543,7 +543,7 @@ static const char *send_offer(struct kal_connection *c)
     const char *cause = NULL;
     int fd, error;
 
-    if (c->rnic->ops.local_make(c->rnic->ri, &local, &fd, &cause))
+    if (c->rnic->ops.local_make(c->rnic->ri, r->fd, &local, &fd, &cause))
         return cause ? cause : NO_MEMORY;
     r->local = local;
     rendezvous_offer_encode(&offer, octets);

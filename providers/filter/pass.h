@@ -218,9 +218,9 @@ enum ri_status pass_qp_counters(struct ri_qp *qp, const char **names, uint64_t *
                                 size_t *count);
 
 /* The memory passes as it is: a hand-over has it next. */
-enum ri_status pass_local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd,
+enum ri_status pass_local_make(struct ri_rnic *rnic, int socket, struct ri_local **local, int *fd,
                                const char **why);
-enum ri_status pass_local_take(struct ri_rnic *rnic, int fd, struct ri_local **local,
+enum ri_status pass_local_take(struct ri_rnic *rnic, int socket, int fd, struct ri_local **local,
                                const char **why);
 void pass_local_drop(struct ri_rnic *rnic, struct ri_local *local);
 

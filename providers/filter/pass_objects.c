@@ -104,20 +104,20 @@ enum ri_status pass_rnic_counters(struct ri_rnic *ri, const char **names, uint64
     return rnic->ops->rnic_counters(rnic->below, names, values, count);
 }
 
-enum ri_status pass_local_make(struct ri_rnic *ri, struct ri_local **local, int *fd,
+enum ri_status pass_local_make(struct ri_rnic *ri, int socket, struct ri_local **local, int *fd,
                                const char **why)
 {
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
 
-    return rnic->ops->local_make(rnic->below, local, fd, why);
+    return rnic->ops->local_make(rnic->below, socket, local, fd, why);
 }
 
-enum ri_status pass_local_take(struct ri_rnic *ri, int fd, struct ri_local **local,
+enum ri_status pass_local_take(struct ri_rnic *ri, int socket, int fd, struct ri_local **local,
                                const char **why)
 {
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
 
-    return rnic->ops->local_take(rnic->below, fd, local, why);
+    return rnic->ops->local_take(rnic->below, socket, fd, local, why);
 }
 
 void pass_local_drop(struct ri_rnic *ri, struct ri_local *local)

@@ -106,11 +106,11 @@ static void connect_qp(uint8_t settings)
     int memory, tcps[2], bells[2];
     const char *why;
 
-    OK(fake.privileged.local_make(fake.rnic, &handover.local, &memory, &why));
-    OK(fake.privileged.local_take(fake.rnic, memory, &peer, &why));
-    close(memory);
     FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, tcps));
     FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bells));
+    OK(fake.privileged.local_make(fake.rnic, bells[0], &handover.local, &memory, &why));
+    OK(fake.privileged.local_take(fake.rnic, bells[1], memory, &peer, &why));
+    close(memory);
     handover.fd = tcps[0];
     handover.local_fd = bells[0];
     tcp = tcps[1];
@@ -270,8 +270,7 @@ static void put_record(struct reader *in)
 
 static void put_octets(struct reader *in)
 {
-    uint8_t *memory = peer->memory + LOCAL_HEAD +
-                      read16(in) % (4 * LOCAL_REQUESTS / 64) * (size_t)64;
+    uint8_t *memory = peer->rings + read16(in) % (4 * LOCAL_REQUESTS / 64) * (size_t)64;
 
     for (uint8_t left = read8(in) % 64; left; left--)
         *memory++ = read8(in);

@@ -100,10 +100,11 @@ bool fake_same_memory(const struct fake_qp *one, const struct fake_qp *other)
            one->last.local->inode == other->last.local->inode;
 }
 
-static enum ri_status vp_local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd,
-                                    const char **why)
+static enum ri_status vp_local_make(struct ri_rnic *rnic, int socket, struct ri_local **local,
+                                    int *fd, const char **why)
 {
     (void)rnic;
+    ck_assert_int_ge(socket, 0);
     *why = "the fake makes none";
     if (fake.make_answer)
         return fake.make_answer;
@@ -114,10 +115,11 @@ static enum ri_status vp_local_make(struct ri_rnic *rnic, struct ri_local **loca
     return RI_OK;
 }
 
-static enum ri_status vp_local_take(struct ri_rnic *rnic, int fd, struct ri_local **local,
-                                    const char **why)
+static enum ri_status vp_local_take(struct ri_rnic *rnic, int socket, int fd,
+                                    struct ri_local **local, const char **why)
 {
     (void)rnic;
+    ck_assert_int_ge(socket, 0);
     ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
     *why = "the fake takes none";
     if (fake.take_answer)

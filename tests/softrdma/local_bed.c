@@ -20,10 +20,15 @@ int local_segment(struct testbed *bed, struct ri_local *both[2])
 {
     const struct ri_privileged_ops *ops = &bed->fake.privileged;
     const char *why = "";
-    int memory;
+    int memory, bells[2];
 
-    ck_assert_msg(ops->local_make(bed->fake.rnic, &both[0], &memory, &why) == RI_OK, "%s", why);
-    ck_assert_msg(ops->local_take(bed->fake.rnic, memory, &both[1], &why) == RI_OK, "%s", why);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bells), 0);
+    ck_assert_msg(ops->local_make(bed->fake.rnic, bells[0], &both[0], &memory, &why) == RI_OK, "%s",
+                  why);
+    ck_assert_msg(ops->local_take(bed->fake.rnic, bells[1], memory, &both[1], &why) == RI_OK, "%s",
+                  why);
+    close(bells[0]);
+    close(bells[1]);
     return memory;
 }
 

@@ -749,7 +749,8 @@ END_TEST
 
 /* --- the segment --- */
 
-#define OCTETS (LOCAL_HEAD + 2 * (off_t)LOCAL_REQUESTS + 2 * (off_t)LOCAL_ANSWERS)
+#define SLOT   (2 * (off_t)LOCAL_REQUESTS + 2 * (off_t)LOCAL_ANSWERS)
+#define OCTETS (LOCAL_HEAD + LOCAL_SLOTS * SLOT)
 #define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int memfd(off_t octets, int seals, const void *head, size_t length)
@@ -763,12 +764,24 @@ static int memfd(off_t octets, int seals, const void *head, size_t length)
     return fd;
 }
 
+static enum ri_status take(int fd, struct ri_local **local, const char **why)
+{
+    enum ri_status status;
+    int bells[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bells), 0);
+    status = bed.fake.privileged.local_take(bed.fake.rnic, bells[0], fd, local, why);
+    close(bells[0]);
+    close(bells[1]);
+    return status;
+}
+
 static bool is_refused(int fd)
 {
     struct ri_local *local = NULL;
     const char *why = NULL;
     struct tc_fds before = tc_fds();
-    enum ri_status status = bed.fake.privileged.local_take(bed.fake.rnic, fd, &local, &why);
+    enum ri_status status = take(fd, &local, &why);
 
     ck_assert_ptr_null(tc_fds_differ(&before));
     if (status == RI_OK) {
@@ -789,6 +802,14 @@ static bool is_refused_and_closed(int fd)
     return refused;
 }
 
+/* As an offer of its first slot is. */
+static void copy_head(int made, uint8_t head[LOCAL_PAGES])
+{
+    ck_assert_int_eq(pread(made, head, LOCAL_PAGES, 0), LOCAL_PAGES);
+    ck_assert_uint_eq(head[LOCAL_WORDS], 3);
+    head[LOCAL_WORDS] = 1;
+}
+
 START_TEST(memory_of_another_kind_is_refused)
 {
     static const int some_seals[] = { 0,
@@ -800,17 +821,18 @@ START_TEST(memory_of_another_kind_is_refused)
     static const off_t sizes[] = { 0,          1,          4096,          OCTETS - 4096,
                                    OCTETS - 1, OCTETS + 1, OCTETS + 4096, 2 * OCTETS };
     struct ri_local *both[2];
-    uint8_t head[64];
+    uint8_t head[LOCAL_PAGES];
     int made = local_segment(&bed, both), fds[2];
 
-    memcpy(head, both[0]->memory, sizeof(head));
-    ck_assert(!is_refused(made));
+    copy_head(made, head);
+    ck_assert(is_refused(made)); /* a second time */
     ck_assert(!is_refused_and_closed(memfd(OCTETS, SEALS, head, sizeof(head))));
     for (size_t i = 0; i < ARRAY_SIZE(some_seals); i++)
         ck_assert(is_refused_and_closed(memfd(OCTETS, some_seals[i], head, sizeof(head))));
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
         ck_assert(is_refused_and_closed(
-            memfd(sizes[i], SEALS, head, sizes[i] < 64 ? (size_t)sizes[i] : sizeof(head))));
+            memfd(sizes[i], SEALS, head,
+                  (size_t)sizes[i] < sizeof(head) ? (size_t)sizes[i] : sizeof(head))));
     ck_assert(is_refused(-1));
     ck_assert_int_eq(pipe(fds), 0);
     ck_assert(is_refused_and_closed(fds[0]) && is_refused_and_closed(fds[1]));
@@ -826,11 +848,12 @@ END_TEST
 START_TEST(another_layout_is_refused)
 {
     struct ri_local *both[2];
-    uint8_t head[64];
+    uint8_t head[LOCAL_PAGES];
+    int made = local_segment(&bed, both);
 
-    close(local_segment(&bed, both));
-    memcpy(head, both[0]->memory, sizeof(head));
-    for (size_t i = 0; i < 32; i++) {
+    copy_head(made, head);
+    close(made);
+    for (size_t i = 0; i < 36; i++) {
         head[i] ^= 1;
         ck_assert_msg(is_refused_and_closed(memfd(OCTETS, SEALS, head, sizeof(head))), "octet %zu",
                       i);
@@ -851,7 +874,7 @@ START_TEST(a_child_has_nothing_of_it)
 
     ck_assert(fcntl(made, F_GETFD) & FD_CLOEXEC);
     close(made);
-    ck_assert_int_eq(mincore(both[0]->memory, 4096, &present), 0);
+    ck_assert_int_eq(mincore(both[0]->rings, 4096, &present), 0);
     tc_await_quiet_for_fork();
     child = fork();
     ck_assert_int_ge(child, 0);
@@ -859,7 +882,7 @@ START_TEST(a_child_has_nothing_of_it)
         bool gone = true;
 
         for (int i = 0; i < 2; i++)
-            gone &= mincore(both[i]->memory, (size_t)OCTETS, &present) && errno == ENOMEM;
+            gone &= mincore(both[i]->rings, (size_t)SLOT, &present) && errno == ENOMEM;
         _exit(gone ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);

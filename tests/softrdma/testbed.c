@@ -207,11 +207,12 @@ static void share(struct testbed *bed, struct ri_llp_handover own[2])
     const char *why = "";
     int memory, bells[2];
 
-    ck_assert_msg(ops->local_make(bed->fake.rnic, &own[1].local, &memory, &why) == RI_OK, "%s",
-                  why);
-    ck_assert_msg(ops->local_take(bed->fake.rnic, memory, &own[0].local, &why) == RI_OK, "%s", why);
-    close(memory);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bells), 0);
+    ck_assert_msg(ops->local_make(bed->fake.rnic, bells[1], &own[1].local, &memory, &why) == RI_OK,
+                  "%s", why);
+    ck_assert_msg(ops->local_take(bed->fake.rnic, bells[0], memory, &own[0].local, &why) == RI_OK,
+                  "%s", why);
+    close(memory);
     own[0].local_fd = bells[0];
     own[1].local_fd = bells[1];
 }

@@ -265,13 +265,13 @@ static void share(struct ri_local *memories[2], int bells[2])
     const char *why = "";
     int memory;
 
-    EXPECT(bed.control.local_make(bed.rnic, &memories[1], &memory, &why) == RI_OK,
-           "local_make fails: %s", why);
-    EXPECT(bed.control.local_take(bed.rnic, memory, &memories[0], &why) == RI_OK,
-           "local_take of what local_make made fails: %s", why);
-    close(memory);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bells))
         check_skip("no Unix sockets: %s", strerror(errno));
+    EXPECT(bed.control.local_make(bed.rnic, bells[1], &memories[1], &memory, &why) == RI_OK,
+           "local_make fails: %s", why);
+    EXPECT(bed.control.local_take(bed.rnic, bells[0], memory, &memories[0], &why) == RI_OK,
+           "local_take of what local_make made fails: %s", why);
+    close(memory);
 }
 
 static void connect_b(struct node *active, struct node *passive)

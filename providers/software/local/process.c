@@ -40,7 +40,7 @@ void local_processes_open(struct local_rnic *rnic)
 
 void local_processes_close(struct local_rnic *rnic)
 {
-    contract(!rnic->processes && !rnic->targets);
+    contract(!rnic->processes && !rnic->targets && !rnic->segments);
     pthread_mutex_destroy(&rnic->lock);
 }
 
@@ -101,7 +101,7 @@ static struct local_process *process_find(const struct local_rnic *rnic, pid_t p
     return NULL;
 }
 
-struct local_process *local_process_of(struct local_rnic *rnic, int socket)
+struct local_process *local_process_of(struct local_rnic *rnic, int socket, bool gets_in)
 {
     pid_t pid = local_process_behind(socket);
     struct local_process *process;
@@ -112,10 +112,12 @@ struct local_process *local_process_of(struct local_rnic *rnic, int socket)
     process = process_find(rnic, pid);
     if (!process) {
         process = process_new(pid);
-        if (process) {
-            let_in(process);
+        if (process)
             LL_PREPEND(rnic->processes, process);
-        }
+    }
+    if (process && gets_in && !process->let_in) {
+        let_in(process);
+        process->let_in = true;
     }
     if (process)
         process->users++;
@@ -123,8 +125,7 @@ struct local_process *local_process_of(struct local_rnic *rnic, int socket)
     return process;
 }
 
-/* Under the lock. */
-static void process_drop(struct local_rnic *rnic, struct local_process *process)
+void local_process_drop(struct local_rnic *rnic, struct local_process *process)
 {
     if (--process->users)
         return;
@@ -137,7 +138,7 @@ static void process_drop(struct local_rnic *rnic, struct local_process *process)
 void local_process_put(struct local_rnic *rnic, struct local_process *process)
 {
     pthread_mutex_lock(&rnic->lock);
-    process_drop(rnic, process);
+    local_process_drop(rnic, process);
     pthread_mutex_unlock(&rnic->lock);
 }
 
@@ -277,7 +278,7 @@ void local_target_put(struct local_rnic *rnic, struct local_target *target)
         LL_DELETE(rnic->targets, target);
         local_mapped_close(target);
         directory_close(&target->directory);
-        process_drop(rnic, target->process);
+        local_process_drop(rnic, target->process);
         free(target);
     }
     pthread_mutex_unlock(&rnic->lock);

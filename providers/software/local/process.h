@@ -25,6 +25,8 @@ struct local_process {
     pid_t pid;
     int pidfd;
     bool self; /* it is this one */
+    /* Under the lock: it was let in. */
+    bool let_in;
 };
 
 /* The memory of one RNIC there, as its directory tells it. */
@@ -49,8 +51,11 @@ void local_processes_close(struct local_rnic *rnic);
 /* socket.c: its number. 0: the system does not tell it. */
 pid_t local_process_behind(int socket);
 /* The process that holds the other end of the Unix socket. NULL: the system does not tell it (no
- * pidfd_open(2), another namespace of processes), or there is no memory. */
-struct local_process *local_process_of(struct local_rnic *rnic, int socket);
+ * pidfd_open(2), another namespace of processes), or there is no memory. `gets_in`: into the memory
+ * of this one, if the system leaves that to it. */
+struct local_process *local_process_of(struct local_rnic *rnic, int socket, bool gets_in);
+/* The same under the lock of local_rnic. */
+void local_process_drop(struct local_rnic *rnic, struct local_process *process);
 void local_process_put(struct local_rnic *rnic, struct local_process *process);
 /* It has ended: none of its threads does anything any more. */
 bool local_process_is_over(const struct local_process *process);

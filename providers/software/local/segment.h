@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the two ends of a connection share: one memfd, mapped by both.
+ * What two processes share: one memfd, mapped by both, with slots for LOCAL_SLOTS connections.
  *
- *   header and the two pages   LOCAL_HEAD octets
- *   requests of end 0, of end 1   LOCAL_REQUESTS octets each (ring.h)
- *   answers of end 0, of end 1    LOCAL_ANSWERS octets each: what the Reads and atomics of the
- *                                 other end fetch, one behind the other
+ *   header                        the layout
+ *   LOCAL_WORDS: words            of each slot: who is there (segment.c)
+ *   LOCAL_PAGES: pages            of each slot: the two of a connection
+ *   LOCAL_HEAD: rings             of each slot:
+ *     requests of end 0, of end 1   LOCAL_REQUESTS octets each (ring.h)
+ *     answers of end 0, of end 1    LOCAL_ANSWERS octets each: what the Reads and atomics of the
+ *                                   other end fetch, one behind the other
  *
  * End 0 has made it. An end writes its own page, requests and answers, and clears the peer's
  * `asleep`; it reads those of the peer, which may hold anything at any time. So what is read there
@@ -22,7 +25,10 @@
 
 #include <stdatomic.h>
 
-#define LOCAL_HEAD     4096u
+#define LOCAL_SLOTS    16u
+#define LOCAL_WORDS    64u
+#define LOCAL_PAGES    1024u
+#define LOCAL_HEAD     (64u << 10) /* whole pages of any machine */
 #define LOCAL_REQUESTS (64u << 10) /* a power of two */
 #define LOCAL_ANSWERS  (64u << 10) /* likewise */
 
@@ -75,13 +81,19 @@ struct local_page {
 enum local_gate { LOCAL_GATE_WRITE = 1, LOCAL_GATE_READ = 2, LOCAL_GATE_ATOMIC = 4 };
 
 struct local_process;
+struct local_segment;
 
 struct ri_local {
-    uint8_t *memory;
+    struct local_segment *segment;
+    struct local_page *pages;
+    uint8_t *rings;
+    uint32_t slot;
+    uint64_t life;     /* of the slot */
     unsigned int side; /* which end this is */
     uint16_t order;    /* the same number at both ends, for the functions below */
-    atomic_uint users; /* the mapping goes with the last one */
-    /* The peer's. NULL: it is not known, or there is no connection yet. */
+    atomic_uint users; /* the slot is left by the last one */
+    /* The peer's, where this end may get into its memory. NULL: it may not, it is not known, or
+     * there is no connection yet. */
     struct local_process *process;
 };
 
@@ -107,15 +119,15 @@ void local_has_found(const struct ri_local *local);
 
 static inline struct local_page *local_page(const struct ri_local *local, unsigned int side)
 {
-    return (struct local_page *)(void *)(local->memory + LOCAL_LINE) + side;
+    return local->pages + side;
 }
 static inline uint8_t *local_requests(const struct ri_local *local, unsigned int side)
 {
-    return local->memory + LOCAL_HEAD + side * (size_t)LOCAL_REQUESTS;
+    return local->rings + side * (size_t)LOCAL_REQUESTS;
 }
 static inline uint8_t *local_answers(const struct ri_local *local, unsigned int side)
 {
-    return local->memory + LOCAL_HEAD + 2 * (size_t)LOCAL_REQUESTS + side * (size_t)LOCAL_ANSWERS;
+    return local->rings + 2 * (size_t)LOCAL_REQUESTS + side * (size_t)LOCAL_ANSWERS;
 }
 
 /* Nothing is in the ring `side` of requests, of answers: its memory goes back to the system until
@@ -124,8 +136,10 @@ void local_forget_requests(const struct ri_local *local, unsigned int side);
 void local_forget_answers(const struct ri_local *local, unsigned int side);
 
 /* ri_privileged_ops of the same names. */
-enum ri_status local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd, const char **why);
-enum ri_status local_take(struct ri_rnic *rnic, int fd, struct ri_local **local, const char **why);
+enum ri_status local_make(struct ri_rnic *rnic, int socket, struct ri_local **local, int *fd,
+                          const char **why);
+enum ri_status local_take(struct ri_rnic *rnic, int socket, int fd, struct ri_local **local,
+                          const char **why);
 void local_drop(struct ri_rnic *rnic, struct ri_local *local);
 
 #endif

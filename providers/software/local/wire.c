@@ -272,7 +272,7 @@ static void introduce(struct local_qp *qp)
     struct local_rnic *rnic = local_rnic(qp->core->rnic);
 
     if (local_is_direct(qp->core->rnic))
-        qp->memory->process = local_process_of(rnic, qp->bell);
+        qp->memory->process = local_process_of(rnic, qp->bell, true);
     local_target_tell(rnic, qp->own);
     local_open_gate(qp);
 }

@@ -18,6 +18,7 @@ struct local_rnic {
     pthread_mutex_t lock;
     struct local_process *processes;
     struct local_target *targets;
+    struct local_segment *segments; /* shared with them (segment.c) */
     /* What peers read here to know that they have found this RNIC; the descriptor of its directory.
      * -1: it has none. */
     uint64_t token;
