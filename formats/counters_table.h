@@ -185,7 +185,7 @@ COUNTER(INTERFACE, "counters", "malformed_packets", "packets that are malformed"
 COUNTER(INTERFACE, "counters", "unknown_qpns", "packets to unknown queue pairs", true,
         "unknown_qpns", "RoCE: packets dropped, as no queue pair has their number.")
 COUNTER(INTERFACE, "counters", "strangers", "packets of strangers", true,
-        "strangers", "RoCE: packets dropped, as they came of another address than the peer's.")
+        "strangers", "RoCE: packets dropped, of another address or UDP port than the peer's.")
 COUNTER(INTERFACE, "counters", "unsent_packets", "packets that the kernel did not send", true,
         "unsent_packets", "RoCE: packets that the kernel refused to send.")
 COUNTER(INTERFACE, "counters", "connections", "connections", false,

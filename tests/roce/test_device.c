@@ -322,6 +322,74 @@ END_TEST
 
 /* --- strangers --- */
 
+/* A packet from a port of 127.0.0.1, where both ends are, to a QP of B. */
+static void send_from_port(uint16_t port, struct end *to, uint32_t psn)
+{
+    struct share_key key = net_test_key(1);
+    uint8_t octets[TEST_PACKET_MAX];
+    int fd = plain_socket(&key, port);
+
+    plain_send(fd, &key, octets,
+               put_packet(octets, &key, port, &key, ICRC_DF, to->qpn, psn & 0xFFFFFFu, 64));
+    close(fd);
+}
+
+/* Another user of the peer's host has its address, but not its UDP port. Known by what the peer
+ * has sent, and by what it has acknowledged. */
+START_TEST(packets_of_another_port_of_an_own_end_are_dropped)
+{
+    bed_open(1, NULL);
+    bed_connect();
+    send_one(64, false); /* from A to B */
+    bed_receive(B, 2, bed_sge(B, 0, 64));
+    bed_receive(A, 3, bed_sge(A, 0, 64));
+    send_from_port(5000, B, A->psn + 1);
+    send_from_port(0xC123, A, B->psn);
+    bed_take_none(B, B->recv_cq);
+    bed_take_none(A, A->recv_cq);
+    ck_assert_uint_eq(bed_counter(B, "packets of strangers"), 1);
+    ck_assert_uint_eq(bed_counter(A, "packets of strangers"), 1);
+    OK(bed_post(B, request(RI_WR_SEND, 4), bed_sge(B, 0, 64)));
+    bed_take(A, A->recv_cq, 3, RI_WC_SUCCESS);
+    bed_close();
+}
+END_TEST
+
+/* P-050: rxe and adapters may change it. */
+START_TEST(another_kind_of_peer_sends_from_any_port)
+{
+    bed_open(1, NULL);
+    bed_connect();
+    for (uint32_t i = 0; i < 3; i++) {
+        bed_receive(B, i, bed_sge(B, 0, 64));
+        send_from_port((uint16_t)(0xC000 + i), B, A->psn + i);
+        bed_take(B, B->recv_cq, i, RI_WC_SUCCESS);
+    }
+    ck_assert_uint_eq(bed_counter(B, "packets of strangers"), 0);
+    bed_close();
+}
+END_TEST
+
+/* What is no progress tells nothing of the peer; a new connection knows nothing of the last. */
+START_TEST(who_guesses_wrong_decides_nothing)
+{
+    bed_open(1, NULL);
+    bed_connect();
+    send_from_port(0xC001, B, A->psn + 1000);
+    send_one(64, false);
+    send_from_port(0xC001, B, A->psn + 1);
+    bed_take_none(B, B->recv_cq);
+    ck_assert_uint_eq(bed_counter(B, "packets of strangers"), 1);
+    for (int i = 0; i < 2; i++)
+        OK(bed_to(&bed[i], RI_QPS_IDLE));
+    bed_connect();
+    bed_receive(B, 2, bed_sge(B, 0, 64));
+    send_from_port(0xC001, B, A->psn);
+    bed_take(B, B->recv_cq, 2, RI_WC_SUCCESS);
+    bed_close();
+}
+END_TEST
+
 /* What another address of this host sends has no effect, however right it is. */
 START_TEST(packets_of_another_address_are_dropped)
 {
@@ -549,7 +617,9 @@ int main(void)
     tcase_add_loop_test(errors, a_wrong_key_ends_both, 0, 2);
     tc_add_tests(errors, a_receiver_that_is_not_ready, a_peer_that_is_gone, a_path_that_cannot_be,
                  the_MTU_of_the_option_is_the_largest);
-    tc_add_tests(strangers, packets_of_another_address_are_dropped);
+    tc_add_tests(strangers, packets_of_another_address_are_dropped,
+                 packets_of_another_port_of_an_own_end_are_dropped,
+                 another_kind_of_peer_sends_from_any_port, who_guesses_wrong_decides_nothing);
     tcase_add_loop_test(strangers, anything_from_the_peer_s_address, 0, 4);
     tc_add_tests(threads, an_upcall_destroys_the_QP_of_the_next_packet,
                  two_threads_post_beside_the_passes);

@@ -250,6 +250,7 @@ static _Atomic(struct roce_qp *) *place_of(const struct roce_qp *qp)
 void roce_show(struct roce_qp *qp)
 {
     tx_assert_inside(&qp->core);
+    qp->peer = roce_is_datagram(qp) ? PEER_OTHER : PEER_UNKNOWN;
     atomic_store_explicit(place_of(qp), qp, memory_order_release);
 }
 

@@ -47,6 +47,7 @@ struct roce_port {
     struct net_port *net;
     struct ri_watch *watch;
     uint8_t gid[GID_LEN];
+    uint16_t udp_port;
     struct roce_sender senders[SENDERS];
     /* The socket was reported readable, or writable again. Any thread sets them; a pass clears. */
     atomic_bool readable, writable;
@@ -89,6 +90,18 @@ enum roce_phase {
     PHASE_SQD,
 };
 
+/*
+ * The peer of a connection, by the UDP source port of the first packet that it has said something
+ * new with. Own ends send from the UDP port of RoCE itself, which nobody but their user can bind
+ * there; others from C000 on (P-050). What comes of an own end's address from another port is of
+ * another user of its host.
+ */
+enum roce_peer {
+    PEER_UNKNOWN,
+    PEER_OWN,
+    PEER_OTHER, /* may change its port */
+};
+
 struct roce_qp {
     union { /* by core.type */
         struct qp core;
@@ -106,6 +119,7 @@ struct roce_qp {
     atomic_bool waits;
     bool told;         /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
     bool touched;      /* by the run of the pass: rc_flush() follows */
+    uint8_t peer;      /* enum roce_peer; of the pass */
     bool crowded;      /* its peer is to send less: a CNP follows; of the pass */
     uint64_t next_cnp; /* not before; of the pass */
     atomic_bool warned;

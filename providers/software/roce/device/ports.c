@@ -142,6 +142,7 @@ static enum ri_status add_port(struct roce_rnic *device, const struct net_gid *g
                                struct roce_port **out)
 {
     struct roce_port *port = calloc(1, sizeof(*port));
+    struct net_port_attr attr;
     struct net_why why = { "" };
     enum ri_status status;
 
@@ -156,6 +157,8 @@ static enum ri_status add_port(struct roce_rnic *device, const struct net_gid *g
         free(port);
         return status == RI_ERR_NO_RESOURCES ? status : RI_ERR_UNREACHABLE;
     }
+    net_port_query(port->net, &attr);
+    port->udp_port = attr.udp_port;
     status = make_senders(port) ? watch_port(port) : RI_ERR_NO_RESOURCES;
     if (status != RI_OK) {
         free_port(port);

@@ -56,6 +56,7 @@ static void touch(struct roce_lane *lane, struct roce_qp *qp)
 struct run {
     struct roce_qp *qp;
     uint32_t count;
+    bool own; /* from the UDP port of own ends; while a peer is unknown, all or none are */
     union {
         struct bth_packet packets[TOGETHER];
         struct ud_packet datagrams[TOGETHER];
@@ -72,13 +73,22 @@ static void tell_first(struct roce_qp *qp, uint32_t epsn)
     qp_deliver(&qp->rc.core);
 }
 
+static bool has_answered(const struct roce_qp *qp)
+{
+    return atomic_load_explicit(&qp->rc.req.answered, memory_order_relaxed);
+}
+
 static void hand_over_connected(struct roce_lane *lane, const struct run *run)
 {
     struct roce_qp *qp = run->qp;
     uint32_t epsn = qp->rc.rsp.epsn;
+    bool answered = has_answered(qp);
 
     touch(lane, qp);
     rc_receive(&qp->rc, run->packets, run->count);
+    if (unlikely(qp->peer == PEER_UNKNOWN) &&
+        (qp->rc.rsp.epsn != epsn || has_answered(qp) != answered))
+        qp->peer = run->own ? PEER_OWN : PEER_OTHER;
     tell_first(qp, epsn);
 }
 
@@ -105,12 +115,18 @@ static struct roce_qp *find(const struct roce_port *port, uint32_t qpn)
     return atomic_load_explicit(&device->table[qpn >> device->shift], memory_order_acquire);
 }
 
+static bool is_from_own_port(const struct roce_port *port, const struct net_packet *packet)
+{
+    return packet->source_port == port->udp_port;
+}
+
 /* Datagrams come from anybody (U-009). */
 static bool is_from_peer(const struct roce_port *port, const struct roce_qp *qp,
                          const struct net_packet *packet)
 {
     return roce_is_datagram(qp) ||
-           (qp->port == port && !memcmp(packet->source, qp->ah.destination_gid, GID_LEN));
+           (qp->port == port && !memcmp(packet->source, qp->ah.destination_gid, GID_LEN) &&
+            (qp->peer != PEER_OWN || is_from_own_port(port, packet)));
 }
 
 static void add(struct run *run, struct roce_qp *qp, const struct bth_packet *parsed,
@@ -120,6 +136,7 @@ static void add(struct run *run, struct roce_qp *qp, const struct bth_packet *pa
 
     run->qp = qp;
     if (likely(!roce_is_datagram(qp))) {
+        run->own = is_from_own_port(port, packet);
         run->packets[run->count++] = *parsed;
         return;
     }
@@ -143,7 +160,9 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
         count_up(&counters->malformed, 1);
         return;
     }
-    if (run->count && (run->count == TOGETHER || run->qp->core.qpn != parsed.dest_qpn))
+    if (run->count &&
+        (run->count == TOGETHER || run->qp->core.qpn != parsed.dest_qpn ||
+         (unlikely(run->qp->peer == PEER_UNKNOWN) && run->own != is_from_own_port(port, packet))))
         hand_over(lane, run);
     /* Behind it: an upcall may have destroyed another QP than its own. */
     qp = find(port, parsed.dest_qpn);

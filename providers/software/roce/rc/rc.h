@@ -107,8 +107,9 @@ struct rc_requester {
     uint64_t probe_at;   /* 0: nothing is outstanding */
     uint64_t armed;      /* what the carrier's timer is set to; 0: nothing */
     uint8_t probe_shift;
-    bool probed;   /* of una */
-    bool answered; /* something was acknowledged: the peer was there */
+    bool probed; /* of una */
+    /* Something was acknowledged: the peer was there. Any thread reads it. */
+    atomic_bool answered;
     /* One packet is timed. */
     bool timed;
     uint32_t timed_psn;

@@ -116,7 +116,7 @@ void rc_progress(struct rc_qp *qp, uint32_t packets, bool by_probe)
 {
     struct rc_requester *req = &qp->req;
 
-    req->answered = true;
+    atomic_store_explicit(&req->answered, true, memory_order_relaxed);
     req->retries = req->rnr_retries = 0; /* */
     req->rnr_until = 0;
     req->probe_shift = 0;
