@@ -38,7 +38,7 @@ static void look_for_softroce(const struct itx_interface_report *report, void *a
     *found |= report->usable && !strcmp(report->interface, "softroce");
 }
 
-/* softroce connects by numbers alone, and is for who asks for it. */
+/* softroce is for who asks for it. */
 START_TEST(what_is_there_on_request_is_told_and_not_listed)
 {
     it_interface_t list[64];

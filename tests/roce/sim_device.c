@@ -74,6 +74,7 @@ const struct wire sim_wire = {
     .qp_free = free_part,
     .counter = rc_counter,
     RC_WIRE_MEMBERS,
+    .stop = rc_stop,
 };
 
 const struct wire sim_ud_wire = {

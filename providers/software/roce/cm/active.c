@@ -24,6 +24,7 @@ bool cm_conn_connect(struct cm_conn *conn, const struct cm_address *address,
     conn->own_guid = req->local_ca_guid;
     conn->service_id = req->service_id;
     conn->ack_timeout = req->primary.local_ack_timeout;
+    conn->path_mtu = req->path_mtu;
     cm_take_id(conn);
     req->local_comm_id = conn->own_id;
     message->attribute_id = CM_REQ;
@@ -49,6 +50,7 @@ void cm_ask_again(struct cm_conn *conn)
     cm_table_remove(conn, CM_BY_OWN_ID);
     cm_take_id(conn);
     message.req.local_comm_id = conn->own_id;
+    message.req.path_mtu = conn->path_mtu;
     message.transaction_id = conn->transaction_id;
     cm_send_repeated(conn, &message, conn->interval, conn->repeats);
 }
@@ -181,12 +183,28 @@ static void try_later(struct cm_conn *conn)
     cm_heap_set(conn, at < conn->give_up ? at : conn->give_up);
 }
 
+/* {M-043} The peer's way takes less, and it says what. */
+static bool offers_mtu(struct cm_conn *conn, const struct cm_message *message)
+{
+    const struct cm_rej *rej = &message->rej;
+
+    if (rej->reason != CM_REJ_INVALID_MTU || !rej->reject_info_length || !rej->ari[0] ||
+        rej->ari[0] >= conn->path_mtu)
+        return false;
+    conn->path_mtu = rej->ari[0];
+    return true;
+}
+
 static void req_rejected(struct cm_conn *conn, const struct cm_message *message)
 {
     if (conn->waits) /* the same once more */
         return;
     if (message->rej.reason == CM_REJ_STALE_CONN && !conn->again) {
         try_later(conn);
+        return;
+    }
+    if (offers_mtu(conn, message)) {
+        cm_ask_again(conn);
         return;
     }
     cm_tell(conn, CM_EVENT_REJECTED, message);

@@ -146,6 +146,7 @@ struct cm_conn {
     bool again;   /* REQ_SENT: a stale connection was in the way (REJ 10) */
     bool waits;   /* REQ_SENT: until it is gone there */
     uint8_t repeats_left, repeats;
+    uint8_t path_mtu;    /* code */
     uint8_t ack_timeout; /* code; time wait, MRA */
     uint64_t pause, interval;
     uint64_t give_up; /* CM_NEVER: when `repeats` are used up */

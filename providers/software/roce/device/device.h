@@ -13,8 +13,10 @@
 #ifndef ITAL_SOFTROCE_DEVICE_H
 #define ITAL_SOFTROCE_DEVICE_H
 
+#include "providers/software/roce/cm/manager.h"
 #include "providers/software/roce/datagram/datagram.h"
 #include "providers/software/roce/net/gids.h"
+#include "providers/software/roce/net/gsi.h"
 #include "providers/software/roce/net/net.h"
 #include "providers/software/roce/rc/rc.h"
 
@@ -28,7 +30,8 @@
 struct roce_options {
     struct net_options net;
     const char *netdevs;
-    uint32_t mtu; /* octets of payload; 0: as the interfaces allow */
+    uint32_t mtu;                            /* octets of payload; 0: as the interfaces allow */
+    uint64_t connect_timeout, close_timeout; /* ns */
 };
 
 struct roce_qp;
@@ -45,7 +48,7 @@ struct roce_port {
     struct roce_port *next; /* behind it are older ones */
     struct roce_rnic *rnic;
     struct net_port *net;
-    struct ri_watch *watch;
+    struct ri_watch *watch, *gsi_watch;
     uint8_t gid[GID_LEN];
     uint16_t udp_port;
     struct roce_sender senders[SENDERS];
@@ -58,6 +61,40 @@ struct roce_port {
 /* Written by the pass. */
 struct roce_counters {
     atomic_ullong unknown_qpn, strangers, malformed, unsent;
+};
+
+struct roce_connection;
+
+/* What the connection verbs, which stand on all else, do for what is below them. */
+struct roce_above {
+    enum ri_status (*watch)(struct roce_rnic *device);
+    enum ri_status (*watch_port)(struct roce_port *port);
+    void (*unwatch)(struct roce_rnic *device);
+    /* A packet to QP 1. In a pass. */
+    void (*take)(struct roce_port *port, const struct net_packet *packet,
+                 const struct bth_packet *parsed);
+    /* Tells what there is to tell. In a run of the lane, no lock held. */
+    void (*deliver)(struct roce_rnic *device);
+    /* A first packet of the peer has come. In a pass. */
+    void (*heard)(struct roce_qp *qp);
+    /* The QP has left RTS. Inside tx. */
+    void (*qp_stopped)(struct roce_qp *qp);
+    /* It is being destroyed. */
+    void (*qp_gone)(struct roce_qp *qp);
+};
+
+/* Connection verbs: connection.h. */
+struct roce_cm {
+    pthread_mutex_t lock;
+    struct cm_manager manager;
+    struct gsi *gsi;
+    struct net_rx *rx;
+    struct ri_watch *watch;
+    struct ri_timer timer;
+    struct roce_connection *told; /* of which there is something to tell */
+    atomic_bool news;
+    pthread_cond_t told_one;
+    uint32_t listeners, connections; /* of the host */
 };
 
 struct roce_rnic {
@@ -75,6 +112,8 @@ struct roce_rnic {
     _Atomic(struct roce_qp *) *table;
     uint32_t shift;
     struct roce_counters counters;
+    struct roce_cm cm;
+    const struct roce_above *above;
     /* Summed when they are asked for. */
     struct {
         atomic_ullong regions, connections, received, wrong_icrc, outside, overflow;
@@ -115,6 +154,10 @@ struct roce_qp {
     struct roce_port *port;
     struct net_path path;
     struct ri_timer timers[RC_SIDES];
+    /* Whose it is: under cm.lock. It is accepted, and the peer was not heard (M-039). */
+    struct roce_connection *connection;
+    atomic_bool unheard;
+    bool opened; /* a connection has taken it out of IDLE; of control verbs */
     /* The socket had no room for a packet of this QP. */
     atomic_bool waits;
     bool told;         /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
@@ -205,6 +248,8 @@ uint32_t roce_mtu(struct roce_rnic *device);
 enum ri_status roce_find_path(struct roce_rnic *device, const struct ri_ah_attr *wanted,
                               struct roce_port **port, struct net_path *path,
                               struct ri_ah_attr *ah);
+/* Opens one address of the table. RI_ERR_UNREACHABLE: it is not there, or cannot be used. */
+enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[static GID_LEN]);
 /* A QP for datagrams begins: what is sent to any address of the table reaches it.
  * RI_ERR_UNREACHABLE: none can be opened. */
 enum ri_status roce_open_all(struct roce_rnic *device);
@@ -212,6 +257,13 @@ enum ri_status roce_open_all(struct roce_rnic *device);
 enum ri_status roce_watch(struct roce_rnic *device);
 /* No upcall comes any more; then the addresses are closed. */
 void roce_close_ports(struct roce_rnic *device);
+
+/* --- qp1.c: messages of connections --- */
+
+enum ri_status roce_cm_open(struct roce_rnic *device);
+void roce_cm_close(struct roce_rnic *device);
+/* Does the host have a listener or a connection? */
+bool roce_cm_is_used(struct roce_rnic *device);
 
 /* --- carrier.c --- */
 

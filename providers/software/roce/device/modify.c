@@ -266,6 +266,7 @@ static enum ri_status reset(struct roce_qp *qp)
     cq_forget(core->recv_cq, core);
     cq_retry_blocked(core->recv_cq);
     qp->known = 0;
+    qp->opened = false;
     set_phase(qp, PHASE_IDLE);
     return RI_OK;
 }
@@ -282,6 +283,23 @@ static enum ri_status go(struct roce_qp *qp, const struct ri_qp_modify *modify,
     if (status == RI_OK)
         qp->known |= modify->mask & NUMBERS_BITS;
     return status;
+}
+
+/* {qp-transitions} Of a QP that its host does not move by numbers the connection verbs do it. */
+static enum ri_status of_connection_verbs(const struct roce_qp *qp,
+                                          const struct ri_qp_modify *modify)
+{
+    enum ri_qp_state from = roce_qp_state(qp);
+
+    if (!(modify->mask & RI_QPM_STATE) || modify->mask & NUMBERS_BITS ||
+        (roce_phase(qp) != PHASE_IDLE && !qp->opened))
+        return RI_OK;
+    if (modify->state == RI_QPS_RTS || modify->state == RI_QPS_CLOSING ||
+        modify->state == RI_QPS_TERMINATE)
+        return RI_ERR_NOT_SUPPORTED;
+    return modify->state == RI_QPS_IDLE && from != RI_QPS_IDLE && from != RI_QPS_ERROR
+               ? RI_ERR_INVALID_STATE
+               : RI_OK;
 }
 
 static enum ri_status change(struct roce_qp *qp, const struct ri_qp_modify *modify)
@@ -306,7 +324,14 @@ static enum ri_status change(struct roce_qp *qp, const struct ri_qp_modify *modi
 enum ri_status roce_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
 {
     struct roce_qp *qp = roce_qp_of(base);
-    enum ri_status status = roce_is_datagram(qp) ? roce_ud_modify(qp, modify) : change(qp, modify);
+    enum ri_status status;
+
+    if (roce_is_datagram(qp))
+        status = roce_ud_modify(qp, modify);
+    else
+        status = of_connection_verbs(qp, modify);
+    if (status == RI_OK && !roce_is_datagram(qp))
+        status = change(qp, modify);
 
     qp_deliver(&qp->core);
     return status;

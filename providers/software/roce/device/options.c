@@ -23,6 +23,8 @@ enum ri_status roce_read_options(struct roce_rnic *device)
 
     read_net(&reader, &device->options.net);
     device->options.netdevs = option_text(&reader, "netdev");
+    device->options.connect_timeout = option_number(&reader, "connect_timeout") * CLOCK_NS_PER_MS;
+    device->options.close_timeout = option_number(&reader, "close_timeout") * CLOCK_NS_PER_MS;
     device->options.mtu = bth_mtu_octets(option_word(&reader, "mtu"));
     core->remote_invalidate = option_truth(&reader, "remote_invalidate");
     core->guard = core->by_kernel = option_truth(&reader, "guard");

@@ -132,6 +132,8 @@ static void free_port(struct roce_port *port)
 
     if (port->watch)
         host->unwatch(host, port->watch);
+    if (port->gsi_watch)
+        host->unwatch(host, port->gsi_watch);
     free_senders(port);
     net_port_close(port->net);
     free(port);
@@ -160,6 +162,8 @@ static enum ri_status add_port(struct roce_rnic *device, const struct net_gid *g
     net_port_query(port->net, &attr);
     port->udp_port = attr.udp_port;
     status = make_senders(port) ? watch_port(port) : RI_ERR_NO_RESOURCES;
+    if (status == RI_OK)
+        status = device->above->watch_port(port);
     if (status != RI_OK) {
         free_port(port);
         return status;
@@ -224,6 +228,20 @@ static enum ri_status open_all(struct roce_rnic *device)
             find_port(device, &device->gids.entry[i], &port) == RI_OK)
             status = RI_OK;
     }
+    return status;
+}
+
+enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[static GID_LEN])
+{
+    struct roce_port *port;
+    enum ri_status status = RI_ERR_UNREACHABLE;
+    int place;
+
+    pthread_mutex_lock(&device->lock);
+    place = net_gids_find(&device->gids, gid, 0);
+    if (place >= 0)
+        status = find_port(device, &device->gids.entry[place], &port);
+    pthread_mutex_unlock(&device->lock);
     return status;
 }
 
@@ -314,6 +332,8 @@ enum ri_status roce_watch(struct roce_rnic *device)
     enum ri_status status = host->watch(host, lane, net_share_fd(device->net), EPOLLIN,
                                         another_process_asks, device, &device->share_watch);
 
+    if (status == RI_OK)
+        status = device->above->watch(device);
     device->gids_fd = net_gids_watch();
     if (status == RI_OK && device->gids_fd >= 0)
         status = host->watch(host, lane, device->gids_fd, EPOLLIN, addresses_change, device,
@@ -326,6 +346,7 @@ void roce_close_ports(struct roce_rnic *device)
     const struct ri_host *host = device->core.host;
     struct roce_port *port, *next;
 
+    device->above->unwatch(device);
     if (device->share_watch)
         host->unwatch(host, device->share_watch);
     if (device->gids_watch)

@@ -2,6 +2,7 @@
  *
  * The provider softroce: its descriptor, the device.
  */
+#include "connection.h"
 #include "device.h"
 #include "options_table.h"
 
@@ -31,7 +32,8 @@ static enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn fou
 static const struct ri_rnic_attr attributes = {
     .size = sizeof(struct ri_rnic_attr),
     .transport = RI_TRANSPORT_INFINIBAND,
-    .features = RI_FEATURE_QP_NUMBERS | RI_FEATURE_SQD | RI_FEATURE_UD | RI_FEATURE_UC |
+    .features = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_THREE_WAY | RI_FEATURE_EXTERNAL_QP |
+                RI_FEATURE_QP_NUMBERS | RI_FEATURE_SQD | RI_FEATURE_UD | RI_FEATURE_UC |
                 RI_FEATURE_ZERO_BASED | RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH |
                 RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW | RI_FEATURE_CQ_RESIZE |
                 RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
@@ -43,6 +45,12 @@ static const struct ri_rnic_attr attributes = {
     .max_ird = RC_DEPTH,
     .max_ord = RC_DEPTH,
     .max_ah = MAX_OBJECTS,
+    .connect_private_data = CMA_REQ_PRIVATE,
+    .accept_private_data = CM_REP_PRIVATE,
+    .reject_private_data = CM_REJ_PRIVATE,
+    .disconnect_private_data = CM_DREQ_PRIVATE,
+    .service_request_private_data = CMA_SIDR_REQ_PRIVATE,
+    .service_reply_private_data = CM_SIDR_REP_PRIVATE,
     .firmware = "ital softroce " PACKAGE_VERSION,
     .wire = "RoCEv2/UDP",
 };
@@ -61,18 +69,20 @@ static enum ri_status open_net(struct roce_rnic *device)
     }
     device->shift = (uint32_t)__builtin_ctz(net_slots(device->net));
     device->table = calloc((BTH_MASK24 + 1u) >> device->shift, sizeof(*device->table));
-    if (device->table)
-        status = roce_read_gids(device, &changed);
-    if (!device->table || status != RI_OK) {
+    status = device->table ? roce_read_gids(device, &changed) : RI_ERR_NO_RESOURCES;
+    if (status == RI_OK)
+        status = roce_cm_open(device);
+    if (status != RI_OK) {
         free(device->table);
         net_close(device->net);
-        return RI_ERR_NO_RESOURCES;
+        return status;
     }
     return RI_OK;
 }
 
 static void close_net(struct roce_rnic *device)
 {
+    roce_cm_close(device);
     free(device->table);
     net_close(device->net);
 }
@@ -160,7 +170,8 @@ static enum ri_status roce_close(struct ri_rnic *base, bool force)
     struct rnic *rnic = &device->core;
 
     (void)force; /* nothing goes on closing */
-    if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps))
+    if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps) ||
+        roce_cm_is_used(device))
         return RI_ERR_BUSY;
     roce_close_ports(device);
     lanes_destroy(rnic);
@@ -253,6 +264,18 @@ static const struct ri_privileged_ops privileged_ops = {
     .ah_create = roce_ah_create,
     .ah_modify = roce_ah_modify,
     .ah_destroy = roce_ah_destroy,
+    .connection_create = roce_connection_create,
+    .connection_destroy = roce_connection_destroy,
+    .resolve = roce_resolve,
+    .listen = roce_listen,
+    .listen_destroy = roce_listen_destroy,
+    .connect = roce_connect,
+    .accept = roce_accept,
+    .confirm = roce_confirm,
+    .reject = roce_reject,
+    .disconnect = roce_disconnect,
+    .service_request = roce_service_request,
+    .service_reply = roce_service_reply,
     CORE_OBJECT_OPS,
 };
 

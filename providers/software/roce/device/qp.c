@@ -36,7 +36,10 @@ enum ri_status roce_qp_destroy(struct ri_qp *base)
     struct roce_qp *qp = roce_qp_of(base);
     struct net *net = roce_rnic(qp->core.rnic)->net;
     uint32_t qpn = qp->core.qpn;
-    enum ri_status status = core_qp_destroy(base);
+    enum ri_status status;
+
+    roce_rnic(qp->core.rnic)->above->qp_gone(qp);
+    status = core_qp_destroy(base);
 
     if (status == RI_OK)
         net_qpn_release(net, qpn);

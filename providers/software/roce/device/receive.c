@@ -9,6 +9,7 @@
 #define SILENT_PASSES 64u
 /* Packets that a QP gets in one call. */
 #define TOGETHER 32u
+#define QP1      1u
 /* The lower bits of a traffic class (RFC 3168). */
 #define ECN_MASK      3u
 #define ECN_CONGESTED 3u
@@ -89,6 +90,9 @@ static void hand_over_connected(struct roce_lane *lane, const struct run *run)
     if (unlikely(qp->peer == PEER_UNKNOWN) &&
         (qp->rc.rsp.epsn != epsn || has_answered(qp) != answered))
         qp->peer = run->own ? PEER_OWN : PEER_OTHER;
+    if (unlikely(atomic_load_explicit(&qp->unheard, memory_order_relaxed)) &&
+        qp->rc.rsp.epsn != epsn)
+        roce_rnic(qp->core.rnic)->above->heard(qp);
     tell_first(qp, epsn);
 }
 
@@ -165,6 +169,10 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
          (unlikely(run->qp->peer == PEER_UNKNOWN) && run->own != is_from_own_port(port, packet))))
         hand_over(lane, run);
     /* Behind it: an upcall may have destroyed another QP than its own. */
+    if (unlikely(parsed.dest_qpn == QP1)) {
+        port->rnic->above->take(port, packet, &parsed);
+        return;
+    }
     qp = find(port, parsed.dest_qpn);
     if (!qp || !is_from_peer(port, qp, packet)) {
         count_up(qp ? &counters->strangers : &counters->unknown_qpn, 1);
@@ -255,6 +263,7 @@ uint32_t roce_serve(struct lane *base, struct cq *first, uint32_t budget)
         if (wants_look(port) && done < budget)
             done += serve_port(lane, port);
     flush_touched(lane);
+    roce_rnic(base->rnic)->above->deliver(roce_rnic(base->rnic));
     return done;
 }
 
@@ -263,6 +272,8 @@ bool roce_lane_is_idle(const struct lane *lane)
     const struct roce_port *port = atomic_load(&roce_rnic(lane->rnic)->ports);
 
     spinlock_assert_held(&lane->lock);
+    if (atomic_load(&roce_rnic(lane->rnic)->cm.news))
+        return false;
     for (; port; port = port->next)
         if (atomic_load(&port->readable) || atomic_load(&port->writable))
             return false;

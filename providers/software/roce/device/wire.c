@@ -105,6 +105,13 @@ static void hide(struct qp *qp)
         rc_hide(qp);
 }
 
+/* Inside tx. */
+static void stop(struct qp *qp)
+{
+    rc_stop(qp);
+    roce_rnic(qp->rnic)->above->qp_stopped(roce_qp(rc_qp(qp)));
+}
+
 /* Each QP has the counters of all kinds. */
 static bool counter(const struct qp *qp, uint32_t number, const char **name, uint64_t *value)
 {
@@ -145,4 +152,5 @@ const struct wire roce_wire = {
     .qp_free = free_part,
     .counter = counter,
     RC_WIRE_MEMBERS,
+    .stop = stop,
 };

@@ -224,15 +224,14 @@ bool rc_counter(const struct qp *qp, uint32_t number, const char **name, uint64_
 /* wire.leave_together: what timers and the carrier have left to the lane. */
 void rc_turn(struct qp *qp);
 /* All but lanes, `start`, `post_send`, for which wire_post_send is enough, and what a device may
- * have for QPs of several kinds: hide, qp_free, counter. */
-#define RC_WIRE_MEMBERS                                                                     \
-    .leave_together = rc_turn, .send_waiting = rc_send_waiting,                             \
-    .receive_posted = rc_receive_posted, .send = rc_send, .stop = rc_stop, .rest = rc_rest, \
-    .leave = rc_leave, .close = rc_close, .terminate = rc_terminate, .cut = rc_cut,         \
-    .release = rc_release, .try_hold = rc_try_hold, .unhold = rc_unhold,                    \
-    .set_depths = rc_set_depths, .set_acknowledged = rc_set_acknowledged,                   \
-    .attributes_changed = rc_attributes_changed, .answered_request = rc_answered_request,   \
-    .way = wire_has_no_way
+ * add to: hide, stop (rc_stop), qp_free, counter. */
+#define RC_WIRE_MEMBERS                                                                       \
+    .leave_together = rc_turn, .send_waiting = rc_send_waiting,                               \
+    .receive_posted = rc_receive_posted, .send = rc_send, .rest = rc_rest, .leave = rc_leave, \
+    .close = rc_close, .terminate = rc_terminate, .cut = rc_cut, .release = rc_release,       \
+    .try_hold = rc_try_hold, .unhold = rc_unhold, .set_depths = rc_set_depths,                \
+    .set_acknowledged = rc_set_acknowledged, .attributes_changed = rc_attributes_changed,     \
+    .answered_request = rc_answered_request, .way = wire_has_no_way
 
 /* --- for the carrier --- */
 

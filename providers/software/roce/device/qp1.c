@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * QP 1 of the RNIC: MADs to the connection manager and out, its timer, what the host watches.
+ */
+#include "connection.h"
+
+#include <sys/epoll.h>
+
+#define GSI_DATAGRAMS 16u
+
+/* --- out: under cm.lock --- */
+
+static struct roce_port *port_of(struct roce_rnic *device, const uint8_t gid[static GID_LEN])
+{
+    struct roce_port *port = atomic_load(&device->ports);
+
+    while (port && memcmp(port->gid, gid, GID_LEN) != 0)
+        port = port->next;
+    return port;
+}
+
+static struct roce_rnic *device_of(struct cm_manager *manager)
+{
+    return container_of(roce_cm(manager), struct roce_rnic, cm);
+}
+
+static void send_mad(struct cm_manager *manager, const struct cm_address *to,
+                     const uint8_t mad[static MAD_LEN])
+{
+    struct roce_rnic *device = device_of(manager);
+    struct roce_port *port = port_of(device, to->own);
+    struct net_to there = { .traffic_class = NET_TRAFFIC_CLASS_DEFAULT };
+    struct net_path path = { .no_segments = true };
+
+    memcpy(there.gid, to->peer, GID_LEN);
+    if (port && net_path_init(&path, port->net, &there) == RI_OK)
+        gsi_send(device->cm.gsi, port->net, &path, mad);
+}
+
+static void arm(struct cm_manager *manager, uint64_t at)
+{
+    struct roce_rnic *device = device_of(manager);
+    const struct ri_host *host = device->core.host;
+    struct ri_timer *timer = &device->cm.timer;
+
+    if (at == CM_NEVER)
+        return; /* it may expire, and nothing is due */
+    timer->deadline = at;
+    host->timer_set(host, device->core.lanes[0]->base.context, timer);
+}
+
+static uint32_t new_id(struct cm_manager *manager)
+{
+    uint32_t id = gsi_comm_id(device_of(manager)->cm.gsi);
+
+    return id ? id
+              : net_comm_id(net_slot(device_of(manager)->net), net_slots(device_of(manager)->net),
+                            (uint32_t)++manager->transactions * 0x9E3779B1u);
+}
+
+static const struct cm_ops ops = {
+    .send = send_mad,
+    .arm = arm,
+    .make = roce_cm_make,
+    .event = roce_cm_event,
+    .done = roce_cm_done,
+    .new_id = new_id,
+};
+
+/* --- in: in the lane --- */
+
+static void expired(struct ri_timer *timer)
+{
+    struct roce_cm *cm = container_of(timer, struct roce_cm, timer);
+
+    pthread_mutex_lock(&cm->lock);
+    cm_manager_expired(&cm->manager, clock_now());
+    pthread_mutex_unlock(&cm->lock);
+    roce_cm_deliver(device_of(&cm->manager));
+}
+
+static void received(void *context, const struct gsi_mad *mad)
+{
+    struct roce_rnic *device = context;
+    struct cm_address address;
+
+    memcpy(address.own, mad->destination, GID_LEN);
+    memcpy(address.peer, mad->source, GID_LEN);
+    pthread_mutex_lock(&device->cm.lock);
+    cm_manager_receive(&device->cm.manager, &address, mad->octets, MAD_LEN, clock_now());
+    pthread_mutex_unlock(&device->cm.lock);
+}
+
+static void take(struct roce_port *port, const struct net_packet *packet,
+                 const struct bth_packet *parsed)
+{
+    gsi_take(port->rnic->cm.gsi, port->net, packet, parsed);
+}
+
+static void port_ready(void *arg, uint32_t events)
+{
+    struct roce_port *port = arg;
+    struct roce_rnic *device = port->rnic;
+
+    (void)events;
+    gsi_read(device->cm.gsi, port->net, device->cm.rx);
+    roce_cm_deliver(device);
+}
+
+static void mailbox_ready(void *arg, uint32_t events)
+{
+    struct roce_rnic *device = arg;
+
+    (void)events;
+    gsi_serve(device->cm.gsi);
+    roce_cm_deliver(device);
+}
+
+/* --- what the host watches --- */
+
+static enum ri_status watch(struct roce_rnic *device)
+{
+    const struct ri_host *host = device->core.host;
+
+    return host->watch(host, device->core.lanes[0]->base.context, gsi_fd(device->cm.gsi), EPOLLIN,
+                       mailbox_ready, device, &device->cm.watch);
+}
+
+static enum ri_status watch_port(struct roce_port *port)
+{
+    const struct ri_host *host = port->rnic->core.host;
+
+    return host->watch(host, port->rnic->core.lanes[0]->base.context,
+                       net_port_fd(port->net, NET_GSI), EPOLLIN, port_ready, port,
+                       &port->gsi_watch);
+}
+
+static void unwatch(struct roce_rnic *device)
+{
+    const struct ri_host *host = device->core.host;
+
+    if (device->cm.watch)
+        host->unwatch(host, device->cm.watch);
+    device->cm.watch = NULL;
+    host->timer_cancel(host, device->core.lanes[0]->base.context, &device->cm.timer);
+}
+
+/* --- life --- */
+
+static const struct roce_above above = {
+    .watch = watch,
+    .watch_port = watch_port,
+    .unwatch = unwatch,
+    .take = take,
+    .deliver = roce_cm_deliver,
+    .heard = roce_cm_heard,
+    .qp_stopped = roce_cm_qp_stopped,
+    .qp_gone = roce_cm_qp_gone,
+};
+
+enum ri_status roce_cm_open(struct roce_rnic *device)
+{
+    struct roce_cm *cm = &device->cm;
+    struct net_why why = { "" };
+    enum ri_status status = gsi_open(device->net, received, device, &cm->gsi, &why);
+
+    if (status != RI_OK) {
+        ri_log(device->core.host, RI_LOG_ERROR, "RoCE over UDP cannot be used: %s", why.text);
+        return status;
+    }
+    cm->rx = net_rx_new(GSI_DATAGRAMS, true);
+    if (!cm->rx) {
+        gsi_close(cm->gsi);
+        return RI_ERR_NO_RESOURCES;
+    }
+    pthread_mutex_init(&cm->lock, NULL);
+    pthread_cond_init(&cm->told_one, NULL);
+    cm->timer.expired = expired;
+    device->above = &above;
+    cm_manager_init(&cm->manager, &ops, 0);
+    cm->manager.mtu_code = (uint8_t)bth_mtu_code(roce_mtu(device) + 80u);
+    return RI_OK;
+}
+
+/* All connections and listeners are destroyed, and nothing is watched. */
+void roce_cm_close(struct roce_rnic *device)
+{
+    struct roce_cm *cm = &device->cm;
+
+    cm_manager_clear(&cm->manager);
+    pthread_cond_destroy(&cm->told_one);
+    pthread_mutex_destroy(&cm->lock);
+    net_rx_free(cm->rx);
+    gsi_close(cm->gsi);
+}
+
+bool roce_cm_is_used(struct roce_rnic *device)
+{
+    bool used;
+
+    pthread_mutex_lock(&device->cm.lock);
+    used = device->cm.listeners || device->cm.connections;
+    pthread_mutex_unlock(&device->cm.lock);
+    return used;
+}
