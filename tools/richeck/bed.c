@@ -247,6 +247,7 @@ static void host_connection_event(const struct ri_host *host, void *connection_c
     node->told.ird = event->ird;
     node->told.ord = event->ord;
     node->told.depths_valid = event->depths_valid;
+    node->told.numbers = event->numbers ? *event->numbers : (struct ri_connection_numbers){ 0 };
     switch (event->type) {
     case RI_CONNECTION_ESTABLISHED: atomic_fetch_add(&node->connected, 1); break;
     case RI_CONNECTION_DISCONNECTED: atomic_fetch_add(&node->disconnected, 1); break;

@@ -121,7 +121,8 @@ struct node {
         uint8_t data[RI_MAX_PRIVATE_DATA];
         uint16_t ird, ord;
         bool depths_valid;
-    } told; /* by the last connection_event */
+        struct ri_connection_numbers numbers; /* size 0: none */
+    } told;                                   /* by the last connection_event */
 };
 
 /* want: may be NULL. */

@@ -18,6 +18,7 @@ static struct {
     unsigned int count;
     uint16_t length;
     uint8_t data[RI_MAX_PRIVATE_DATA];
+    struct ri_connection_numbers numbers; /* size 0: none */
 } request;
 
 static void *keep_request(struct ri_connection *connection, const struct ri_connect_request *got)
@@ -28,6 +29,7 @@ static void *keep_request(struct ri_connection *connection, const struct ri_conn
     request.length = got->private_data_length;
     if (got->private_data_length)
         memcpy(request.data, got->private_data, got->private_data_length);
+    request.numbers = got->numbers ? *got->numbers : (struct ri_connection_numbers){ 0 };
     b.connection = connection;
     return &b;
 }
@@ -317,6 +319,96 @@ static void keeps_its_states(void)
     EXPECT(!node_ends(&a) && !node_ends(&b), "a verb that is refused ends the connection");
 }
 
+/* ---- a QP of the consumer's: numbers that no QP has ---- */
+
+#define ACTIVE_QPN  0x123456u
+#define PASSIVE_QPN 0x654321u
+
+static void numbers_fit(const char *what, const struct ri_connection_numbers *numbers,
+                        uint32_t of_peer)
+{
+    EXPECT(numbers->size, "%s has no numbers", what);
+    EXPECT(numbers->destination_qpn == of_peer, "%s: the peer's QP is 0x%x, it is told as 0x%x",
+           what, of_peer, numbers->destination_qpn);
+    EXPECT(!(numbers->receive_psn >> 24) && !(numbers->send_psn >> 24),
+           "%s: PSNs 0x%x and 0x%x have more than 24 bits", what, numbers->receive_psn,
+           numbers->send_psn);
+    EXPECT(numbers->path_mtu >= 256 && numbers->path_mtu <= 4096 &&
+               !(numbers->path_mtu & (numbers->path_mtu - 1)),
+           "%s: the path's MTU is %u", what, numbers->path_mtu);
+}
+
+static void numbers_cross(void)
+{
+    const struct ri_connection_numbers *active = &a.told.numbers, *passive = &request.numbers;
+
+    numbers_fit("connection_request", passive, ACTIVE_QPN);
+    numbers_fit("RI_CONNECTION_ACCEPTED", active, PASSIVE_QPN);
+    EXPECT(active->receive_psn == passive->send_psn && active->send_psn == passive->receive_psn,
+           "one side sends from PSN 0x%x and expects 0x%x, the other expects 0x%x and sends from "
+           "0x%x",
+           active->send_psn, active->receive_psn, passive->receive_psn, passive->send_psn);
+    EXPECT(active->path_mtu == passive->path_mtu, "the path's MTU is %u and %u", active->path_mtu,
+           passive->path_mtu);
+}
+
+static void takes_numbers(void)
+{
+    struct ri_connect_param param;
+
+    begin();
+    bed_need(RI_FEATURE_EXTERNAL_QP, "RI_FEATURE_EXTERNAL_QP");
+    param = to_listener(0);
+    param.qpn = ACTIVE_QPN;
+    EXPECT_STATUS(bed.control.connect(a.connection, NULL, &param), RI_OK);
+    EXPECT(UNTIL(request.count, 5000), "no connection_request comes within 5 s");
+    param.qpn = PASSIVE_QPN;
+    EXPECT_STATUS(bed.control.accept(b.connection, NULL, &param), RI_OK);
+    EXPECT(UNTIL(a.told.type == RI_CONNECTION_ACCEPTED, 5000),
+           "accept is not told as RI_CONNECTION_ACCEPTED within 5 s");
+    numbers_cross();
+    EXPECT(!a.connected, "a connection is established without confirm");
+    EXPECT_STATUS(bed.control.confirm(a.connection, &param), RI_OK);
+    EXPECT(UNTIL(a.connected && b.connected, 5000),
+           "confirm does not end in RI_CONNECTION_ESTABLISHED at both sides within 5 s");
+    EXPECT(node_state(&a) == RI_QPS_IDLE && node_state(&b) == RI_QPS_IDLE,
+           "the states of other QPs change to %d and %d", (int)node_state(&a), (int)node_state(&b));
+    EXPECT_STATUS(bed.control.disconnect(a.connection, NULL, 0), RI_OK);
+    EXPECT(UNTIL(a.disconnected && b.disconnected, 5000), "disconnect is not told within 5 s");
+    UNTIL(false, QUIET);
+    EXPECT(a.connected == 1 && b.connected == 1 && a.disconnected == 1 && b.disconnected == 1,
+           "established is told %u and %u times, the end %u and %u times", a.connected, b.connected,
+           a.disconnected, b.disconnected);
+}
+
+/* The third leg is late, and the consumer's QP has heard the peer. */
+static void confirms_early(void)
+{
+    struct ri_connect_param param;
+
+    begin();
+    bed_need(RI_FEATURE_EXTERNAL_QP, "RI_FEATURE_EXTERNAL_QP");
+    param = to_listener(0);
+    param.qpn = ACTIVE_QPN;
+    EXPECT_STATUS(bed.control.connect(a.connection, NULL, &param), RI_OK);
+    EXPECT(UNTIL(request.count, 5000), "no connection_request comes within 5 s");
+    EXPECT_STATUS(bed.control.confirm(b.connection, &param), RI_ERR_INVALID_STATE);
+    param.qpn = PASSIVE_QPN;
+    EXPECT_STATUS(bed.control.accept(b.connection, NULL, &param), RI_OK);
+    EXPECT_STATUS(bed.control.confirm(b.connection, &param), RI_OK);
+    EXPECT(UNTIL(b.connected, 5000),
+           "a passive confirm does not end in RI_CONNECTION_ESTABLISHED within 5 s");
+    EXPECT_STATUS(bed.control.confirm(b.connection, &param), RI_ERR_INVALID_STATE);
+    EXPECT(UNTIL(a.told.type == RI_CONNECTION_ACCEPTED, 5000),
+           "accept is not told as RI_CONNECTION_ACCEPTED within 5 s");
+    EXPECT_STATUS(bed.control.confirm(a.connection, &param), RI_OK);
+    EXPECT(UNTIL(a.connected, 5000),
+           "confirm does not end in RI_CONNECTION_ESTABLISHED within 5 s");
+    UNTIL(false, QUIET);
+    EXPECT(a.connected == 1 && b.connected == 1, "established is told %u and %u times", a.connected,
+           b.connected);
+}
+
 /* After connection_destroy nothing is told about it; the listener goes on. */
 static void forgets(void)
 {
@@ -355,6 +447,10 @@ const struct check connect_checks[] = {
       refuses_long_service, 15, NULL },
     { "connect-state", "set-a", "connect, accept, reject in other states are refused",
       keeps_its_states, 15, NULL },
+    { "external-qp", "external-qp", "QPs of the consumer's are connected by the numbers told",
+      takes_numbers, 20, NULL },
+    { "passive-confirm", "passive-confirm", "the passive side's consumer may establish it",
+      confirms_early, 20, NULL },
     { "connect-destroy", "set-a", "a connection that was destroyed is told no event", forgets, 15,
       NULL },
     { "listen-in-use", "set-a", "a port is listened at once", listens_once, 0, NULL },
