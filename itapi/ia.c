@@ -350,6 +350,28 @@ it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name)
     return IT_SUCCESS;
 }
 
+static bool is_on(struct ual_device *ia, const char *option)
+{
+    const char *text = ual_device_option(ia, option);
+
+    return text && *text && strcmp(text, "no") != 0;
+}
+
+/* The rendezvous (kal/cm) and the provider decide by the same. */
+static const char *local_why(struct ual_device *ia)
+{
+    const char *option = ual_device_option(ia, "local");
+
+    if (!option || !strcmp(option, "no"))
+        return option ? "option local is no" : "the device has no wire local";
+    if (ual_device_attr(ia)->features & RI_FEATURE_LOCAL)
+        return is_on(ia, "pcap") ? "connections are captured (option pcap)" : NULL;
+    if (is_on(ia, "guard"))
+        return "each access is watched (option guard)";
+    return is_on(ia, "filter") ? "a filter takes it away (option filter)"
+                               : "the device has no wire local";
+}
+
 it_status_t itx_local_wire(it_ia_handle_t ia_handle, struct itx_local_attr *local)
 {
     CALL();
@@ -366,6 +388,7 @@ it_status_t itx_local_wire(it_ia_handle_t ia_handle, struct itx_local_attr *loca
         .size = sizeof(*local),
         .option = ual_device_option(ia, "local"),
         .available = (ual_device_attr(ia)->features & RI_FEATURE_LOCAL) != 0,
+        .why = local_why(ia),
     };
     sanitizer_defined(local, sizeof(*local));
     return IT_SUCCESS;

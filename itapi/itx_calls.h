@@ -120,6 +120,9 @@ struct itx_local_attr {
     const char
         *option;   /* "no", "auto" or "only", as it is in effect; valid until the IA is freed */
     int available; /* 1: the device has the wire local; it has none if the option is "no" */
+    /* Why no connection of this Interface is local: the option that says so, for people. A static
+     * string; NULL: nothing of the configuration stands in the way. */
+    const char *why;
 };
 
 /* Fills in *local. Does not block. Errors: INVALID_IA, FAULT, INVALID_LENGTH (size is less than

@@ -33,6 +33,25 @@ const char *adapter_wire(it_ia_handle_t ia)
     return itx_wire_name(ia, &name) == IT_SUCCESS ? name : "unknown";
 }
 
+#define COUNTERS 128
+
+const char *adapter_wire_of(it_ia_handle_t ia, it_ep_handle_t ep)
+{
+    static const char *const of_local[] = { "requests executed by the peer",
+                                            "requests executed for the peer",
+                                            "requests executed directly" };
+    struct itx_counter counters[COUNTERS];
+    size_t count = COUNTERS;
+
+    if (itx_counters((it_handle_t)ep, counters, &count) != IT_SUCCESS)
+        return adapter_wire(ia);
+    for (size_t i = 0; i < count && i < COUNTERS; i++)
+        for (size_t j = 0; j < sizeof(of_local) / sizeof(*of_local); j++)
+            if (counters[i].value && !strcmp(counters[i].name, of_local[j]))
+                return "wire local";
+    return adapter_wire(ia);
+}
+
 int adapter_error(it_status_t status, const char *format, ...)
 {
     char what[512];

@@ -38,6 +38,9 @@ it_interface_t *adapter_list(size_t *count);
 const char *adapter_transport(it_transport_type_t type);
 /* What an open Interface carries; valid until it is freed. */
 const char *adapter_wire(it_ia_handle_t ia);
+/* What has carried the requests of an Endpoint so far: "wire local" where at least one was executed
+ * in memory that two processes of this host share. Else as adapter_wire(). */
+const char *adapter_wire_of(it_ia_handle_t ia, it_ep_handle_t ep);
 
 /* "tool: cannot WHAT: text of status (NAME)"; returns TOOL_FAILED. */
 int adapter_error(it_status_t status, const char *format, ...)

@@ -175,12 +175,12 @@ static void print_trouble(const struct copy_totals *totals)
                (unsigned long long)totals->failed, (unsigned long long)totals->skipped);
 }
 
-static void print_result(const struct adapter *adapter, const struct copy_totals *rdma,
-                         const struct copy_totals *tcp)
+static void print_result(const struct adapter *adapter, const char *wire,
+                         const struct copy_totals *rdma, const struct copy_totals *tcp)
 {
     char name[256];
 
-    snprintf(name, sizeof(name), "%s (%s, RDMA Write)", adapter->name, adapter_wire(adapter->ia));
+    snprintf(name, sizeof(name), "%s (%s, RDMA Write)", adapter->name, wire);
     print_speed(name, rdma);
     if (tcp) {
         print_speed("plain TCP", tcp);
@@ -203,15 +203,17 @@ static bool run(const struct copy_options *options, const struct adapter *adapte
     uint64_t total = copy_measure(options);
     struct copy_welcome welcome;
     bool good, compared = false;
+    const char *wire;
 
     if (!join(options, conn, chan, &welcome))
         return false;
     good = copy_sources(options, chan, total, options->tcp, &rdma);
     if (good && options->tcp && rdma.files)
         compared = compare_by_tcp(options, &welcome, total, conn->peer, &tcp);
+    wire = adapter_wire_of(adapter->ia, conn->ep);
     conn_disconnect(conn, 2000000);
     if (!options->quiet)
-        print_result(adapter, &rdma, compared ? &tcp : NULL);
+        print_result(adapter, wire, &rdma, compared ? &tcp : NULL);
     return good && !rdma.refused && !rdma.failed &&
            (!options->tcp || (compared && !tcp.failed && !tcp.refused));
 }

@@ -288,8 +288,8 @@ static void print_wires(const struct interface_entry *entry)
         return;
     printf("    wires: %s%s; option local is %s", adapter_wire(entry->ia),
            local.available ? ", local" : "", local.option);
-    if (!local.available && strcmp(local.option, "no") != 0)
-        printf(", but the device has no wire local, or option guard or a filter takes it away");
+    if (local.why)
+        printf("\n    no connection is local: %s", local.why);
     putchar('\n');
 }
 
@@ -298,7 +298,8 @@ static void print_obstacles(void)
     struct obstacles all;
 
     local_obstacles(&all);
-    printf("\nThe wire local (option local), between processes of this host:\n");
+    printf("\nThe wire local (option local), between processes of this host:\n  ");
+    local_print_reach();
     for (size_t i = 0; i < all.count; i++) {
         printf("  %s\n", all.at[i].what);
         print_reason(NULL, all.at[i].advice);

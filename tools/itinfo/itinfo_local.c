@@ -37,6 +37,19 @@ const char *local_text(const struct itx_local_attr *local)
 
 /* ---- this host ---- */
 
+/* The ends meet on an abstract name, which belongs to the network namespace, and each looks at the
+ * other's user. */
+void local_print_reach(void)
+{
+    char space[64];
+    ssize_t length = readlink("/proc/self/ns/net", space, sizeof(space) - 1);
+
+    space[length > 0 ? length : 0] = 0;
+    printf("with processes of user %u in network namespace %s; with another user or another "
+           "namespace it stays TCP\n",
+           (unsigned)geteuid(), *space ? space : "(/proc does not tell it)");
+}
+
 static struct obstacle *next(struct obstacles *all, const char *advice)
 {
     struct obstacle *one = &all->at[all->count++];

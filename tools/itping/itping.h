@@ -152,8 +152,8 @@ int ping_client(const struct ping_options *options);
 bool ping_tcp_client(const struct ping_options *options, const struct ping_hello *hello,
                      const struct plain_offer *offer, struct ping_result *result);
 /* Prints both (tcp may be NULL), as text or JSON. */
-bool ping_print(const struct ping_options *options, const struct adapter *adapter, const char *peer,
-                const struct ping_result *rdma, const struct ping_result *tcp);
+bool ping_print(const struct ping_options *options, const struct adapter *adapter, const char *wire,
+                const char *peer, const struct ping_result *rdma, const struct ping_result *tcp);
 
 /* ---- server ---------------------------------------------------------------------------------- */
 

@@ -288,7 +288,9 @@ static bool run(struct pinger *pinger, struct ping_result *rdma, struct ping_res
     if (good && tcp)
         good = ping_tcp_client(pinger->options, &pinger->hello, &pinger->welcome.tcp, tcp);
     conn_disconnect(&pinger->conn, 2000000);
-    return ping_print(pinger->options, pinger->conn.adapter, pinger->conn.peer, rdma, tcp) &&
+    return ping_print(pinger->options, pinger->conn.adapter,
+                      adapter_wire_of(pinger->conn.adapter->ia, pinger->conn.ep), pinger->conn.peer,
+                      rdma, tcp) &&
            good && !rdma->errors && !rdma->here.damaged && rdma->there_known &&
            !rdma->there.damaged && rdma->sent && rdma->here.verified == rdma->sent;
 }

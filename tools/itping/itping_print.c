@@ -83,7 +83,7 @@ static void print_counts(const char *name, const struct ping_result *result)
 }
 
 static bool print_text(const struct ping_options *options, const struct adapter *adapter,
-                       const char *peer, const struct ping_result *rdma,
+                       const char *wire, const char *peer, const struct ping_result *rdma,
                        const struct ping_result *tcp)
 {
     const char *heads[COLUMNS + 2] = { "ROUND TRIP" };
@@ -91,7 +91,7 @@ static bool print_text(const struct ping_options *options, const struct adapter 
 
     for (size_t i = 0; i < COLUMNS; i++)
         heads[i + 1] = columns[i].head;
-    printf("%s over %s (%s): %s of %u bytes, %s\n", peer, adapter->name, adapter_wire(adapter->ia),
+    printf("%s over %s (%s): %s of %u bytes, %s\n", peer, adapter->name, wire,
            op_names[options->op], options->size, options->busy ? "polling" : "waiting for events");
     table = table_create(heads);
     add_times(table, adapter->name, &rdma->times);
@@ -137,13 +137,13 @@ static json_t *result_json(const struct ping_result *result)
 }
 
 static bool print_as_json(const struct ping_options *options, const struct adapter *adapter,
-                          const char *peer, const struct ping_result *rdma,
+                          const char *wire, const char *peer, const struct ping_result *rdma,
                           const struct ping_result *tcp)
 {
     json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:i, s:b, s:o}", "interface", adapter->name,
-                             "transport", adapter_wire(adapter->ia), "peer", peer, "operation",
-                             op_names[options->op], "size", (int)options->size, "busy",
-                             options->busy, "rdma", result_json(rdma));
+                             "transport", wire, "peer", peer, "operation", op_names[options->op],
+                             "size", (int)options->size, "busy", options->busy, "rdma",
+                             result_json(rdma));
     bool good;
 
     if (root && tcp) {
@@ -164,7 +164,7 @@ static bool print_as_json(const struct ping_options *options, const struct adapt
 #else
 
 static bool print_as_json(const struct ping_options *options, const struct adapter *adapter,
-                          const char *peer, const struct ping_result *rdma,
+                          const char *wire, const char *peer, const struct ping_result *rdma,
                           const struct ping_result *tcp)
 {
     (void)options, (void)adapter, (void)peer, (void)rdma, (void)tcp;
@@ -174,10 +174,10 @@ static bool print_as_json(const struct ping_options *options, const struct adapt
 
 #endif
 
-bool ping_print(const struct ping_options *options, const struct adapter *adapter, const char *peer,
-                const struct ping_result *rdma, const struct ping_result *tcp)
+bool ping_print(const struct ping_options *options, const struct adapter *adapter, const char *wire,
+                const char *peer, const struct ping_result *rdma, const struct ping_result *tcp)
 {
     if (options->json)
-        return print_as_json(options, adapter, peer, rdma, tcp);
-    return print_text(options, adapter, peer, rdma, tcp);
+        return print_as_json(options, adapter, wire, peer, rdma, tcp);
+    return print_text(options, adapter, wire, peer, rdma, tcp);
 }
