@@ -347,6 +347,57 @@ START_TEST(two_with_reuse_bind_and_one_alone_listens)
 }
 END_TEST
 
+/* ::1, beside a service of the same number on IPv4. */
+START_TEST(services_over_ipv6)
+{
+    struct gsi_service six = { .id = SERVICE, .families = GSI_IPV6 }, four = gsi_any(SERVICE);
+    uint8_t mad[MAD_LEN];
+    uint32_t a, b;
+
+    net_namespace();
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(gsi_end_open(&end[i], 0));
+        ck_assert_ptr_null(gsi_end_add_port(&end[i], 1));
+    }
+    ck_assert_int_eq(gsi_end_listen(&end[0], &six, &a), RI_OK);
+    ck_assert_int_eq(gsi_end_listen(&end[1], &four, &b), RI_OK);
+    gsi_put_mad(mad, CM_REQ, 0x1000, 0, SERVICE);
+    ck_assert_int_eq(gsi_end_send(&end[2], 0, mad), RI_OK);
+    gsi_end_read(&end[2]);
+    gsi_end_serve(&end[0]);
+    gsi_end_serve(&end[1]);
+    ck_assert_uint_eq(end[0].count, 1);
+    ck_assert_uint_eq(end[1].count, 0);
+    ck_assert_mem_eq(end[0].got[0].mad.source, net_test_key(0).gid, GID_LEN);
+    /* An answer */
+    gsi_put_mad(mad, CM_REP, gsi_comm_id(end[0].gsi), gsi_comm_id(end[2].gsi), 0);
+    ck_assert_int_eq(gsi_end_send(&end[0], 0, mad), RI_OK);
+    gsi_end_take(&end[2]);
+    ck_assert_uint_eq(end[2].count, 1);
+    close_ends(3);
+}
+END_TEST
+
+/* The address goes and comes back: its sockets stay, and so does the service. */
+START_TEST(a_port_that_is_closed_and_opened_again)
+{
+    struct gsi_service service = gsi_any(SERVICE);
+    uint32_t a;
+
+    open_ends(2);
+    ck_assert_int_eq(gsi_end_listen(&end[0], &service, &a), RI_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        net_port_close(end[0].port[--end[0].ports]);
+        ck_assert_ptr_null(gsi_end_add_port(&end[0], 1));
+        send_mad(1, CM_REQ, 0x1000 + i, 0, SERVICE);
+        gsi_end_read(&end[i & 1]);
+        gsi_end_serve(&end[0]);
+        ck_assert_uint_eq(end[0].count, i + 1);
+    }
+    close_ends(2);
+}
+END_TEST
+
 START_TEST(a_free_port_of_a_port_space)
 {
     struct gsi_service first = gsi_any(0), second = gsi_any(0), again;
@@ -454,6 +505,7 @@ int main(void)
                  M050_a_service_of_nobody_is_the_readers_to_reject,
                  a_request_that_is_repeated_comes_to_the_same_process, a_service_has_one_owner,
                  the_address_decides_before_the_wildcard, two_with_reuse_bind_and_one_alone_listens,
+                 services_over_ipv6, a_port_that_is_closed_and_opened_again,
                  a_free_port_of_a_port_space, services_are_bounded_and_places_are_used_again,
                  a_table_of_another_release_is_not_used, nothing_stays_open);
     return tc_main(suite);
