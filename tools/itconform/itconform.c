@@ -4,6 +4,7 @@
  */
 #include "helper.h"
 #include "itconform.h"
+#include "roce/roce.h"
 
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
@@ -18,10 +19,13 @@ struct arguments {
     const char *only, *except, *pcap;
     uint64_t least, control, timeout_us, timer_us;
     uint32_t given; /* enum given */
-    bool json, list, verbose;
+    bool json, list, verbose, roce;
     uint8_t private_data[504];
 };
-enum given { LEAST = 1 };
+enum given { LEAST = 1, NOT_ROCE = 2 /* not with --roce */ };
+
+#define LEAST_IWARP 50u
+#define LEAST_ROCE  25u
 
 /* ---- arguments ---- */
 
@@ -78,14 +82,17 @@ static int take_settle(void *into, const char *text)
 #define SECONDS    "number of seconds from 0.05 to 600"
 
 static const struct tool_option rows[] = {
+    TOOL_SWITCH('R', "roce", TO(roce), 0,
+                "judges a receiver of RoCEv2 instead, by raw packets over UDP; with :PORT also "
+                "connections"),
     TOOL_ARGUMENT('o', "only", "PATTERN", TO(only), "@list", 0,
                   "only numbers that match, such as C-05*"),
     TOOL_ARGUMENT('x', "except", "PATTERN", TO(except), "@list", 0,
                   "not the numbers that match, which may harm this peer"),
     TOOL_VALUE(TOOL_NUMBER, 'n', "least", "N", TO(least), 0, MOST_REQUIREMENTS, NULL, LEAST,
-               "failed unless N are judged (default 50; 1 with --only)"),
+               "failed unless N are judged (default 50, with --roce 25; 1 with --only)"),
     TOOL_SWITCH('j', "json", TO(json), 0, "the report as one JSON object"),
-    TOOL_ARGUMENT('w', "pcap", "FILE", TO(pcap), "@file", 0,
+    TOOL_ARGUMENT('w', "pcap", "FILE", TO(pcap), "@file", NOT_ROCE,
                   "writes what is said and heard, for Wireshark"),
     TOOL_BY('P', "private-data", "HEX", take_private_data, NULL, 0,
             "private data of the Requests, for listeners that want some"),
@@ -93,12 +100,12 @@ static const struct tool_option rows[] = {
                0, "how long an answer may take (default 3)"),
     TOOL_VALUE(TOOL_SECONDS, 'T', "timer", "SECONDS", TO(timer_us), 50000, 600000000, SECONDS, 0,
                "how long the peer's own timers may take (default 15)"),
-    TOOL_BY(0, "settle", "MS", take_settle, NULL, 0,
+    TOOL_BY(0, "settle", "MS", take_settle, NULL, NOT_ROCE,
             "pause between the Reply and the first FPDU (default 20)"),
-    TOOL_MAYBE(0, "with-verbs", "PORT", take_verbs, 0,
+    TOOL_MAYBE(0, "with-verbs", "PORT", take_verbs, NOT_ROCE,
                "also what itconform-peer, beside the peer, has to post for (its control port, "
                "default 7472)"),
-    TOOL_BY(0, "dangerous", NULL, take_dangerous, NULL, 0,
+    TOOL_BY(0, "dangerous", NULL, take_dangerous, NULL, NOT_ROCE,
             "also, and last, what has crashed kernels"),
     TOOL_SWITCH('l', "list", TO(list), 0, "prints what each number wants, and ends"),
     TOOL_SWITCH('v', "verbose", TO(verbose), 0, "the octets of those that pass, too"),
@@ -107,17 +114,22 @@ static const struct tool_option rows[] = {
 static const struct tool_table table = {
     .usage =
         "Usage: itconform [OPTION...] HOST:PORT\n"
-        "       itconform --list [--only PATTERN]\n"
+        "       itconform --roce [OPTION...] HOST[:PORT]\n"
+        "       itconform --list [--roce] [--only PATTERN]\n"
         "Judges an iWARP endpoint from outside, by raw octets over TCP: which of the numbered\n"
         "requirements of MPA, DDP and RDMAP it keeps. At HOST:PORT something listens and accepts,\n"
-        "again and again. No RDMA library is needed here.\n",
+        "again and again. No RDMA library is needed here.\n"
+        "With --roce: a receiver of RoCEv2, the kernel's rdma_rxe, an adapter, or ital. At PORT a\n"
+        "program of rdma_cm listens and accepts, again and again, such as itconform-peer; without\n"
+        "PORT what needs no connection is judged.\n",
     .notes =
         "Exit status: 0 nothing failed and enough were judged, 1 failed, 2 could not run.\n"
         "Every connection is ended by FIN, unless the number is about RST. Never point this at an\n"
         "endpoint that others use.\n"
         "\n"
         "Example: ital-run itconform-peer 127.0.0.1 &\n"
-        "         itconform 127.0.0.1:7471\n",
+        "         itconform 127.0.0.1:7471\n"
+        "         itconform --roce 192.0.2.7:7471\n",
     .options = rows,
     .count = sizeof(rows) / sizeof(rows[0]),
     .given = offsetof(struct arguments, given),
@@ -128,8 +140,8 @@ static int check_operands(int argc, char **argv, struct arguments *arguments)
 {
     const char *colon;
 
-    if (arguments->only && !(arguments->given & LEAST))
-        arguments->least = 1;
+    if (!(arguments->given & LEAST))
+        arguments->least = arguments->only ? 1 : arguments->roce ? LEAST_ROCE : LEAST_IWARP;
 #ifndef HAVE_JANSSON
     if (arguments->json)
         return tool_usage("--json is not in this build; configure it with jansson");
@@ -140,6 +152,10 @@ static int check_operands(int argc, char **argv, struct arguments *arguments)
         return tool_usage("HOST:PORT is missing");
     if (argc > optind + 1)
         return tool_usage("'%s' is one argument too many", argv[optind + 1]);
+    if (arguments->roce)
+        return arguments->given & NOT_ROCE
+                   ? tool_usage("-w, --settle, --with-verbs and --dangerous are not for --roce")
+                   : -1;
     colon = strrchr(argv[optind], ':');
     if (!colon || colon == argv[optind] || !colon[1])
         return tool_usage("'%s' is not HOST:PORT", argv[optind]);
@@ -191,6 +207,15 @@ static bool wanted(const struct arguments *arguments, const struct requirement *
            (!arguments->except || fnmatch(arguments->except, requirement->id, 0));
 }
 
+static int list_roce(const struct arguments *arguments)
+{
+    for (const struct roce_requirement *at = roce_requirements; at->row.id; at++)
+        if (wanted(arguments, &at->row))
+            printf("%-6s %s%s\n", at->row.id, at->row.text,
+                   at->row.needs & NEEDS_SERVICE ? " (:PORT)" : "");
+    return TOOL_OK;
+}
+
 static int list(const struct arguments *arguments)
 {
     for (const struct requirement *at = requirements; at->id; at++)
@@ -213,6 +238,26 @@ static void take_result(struct report *report, struct result *result, const stru
     memcpy(result->why, trial->why, sizeof(result->why));
     report->verdicts[result->verdict]++;
     report->count++;
+}
+
+/* False: the user stopped it. */
+static bool run_roce(const struct arguments *arguments, struct result *results,
+                     struct report *report)
+{
+    for (const struct roce_requirement *at = roce_requirements; at->row.id; at++) {
+        struct result *result = &results[report->count];
+
+        if (!wanted(arguments, &at->row) || report->count == MOST_REQUIREMENTS)
+            continue;
+        roce_judge(at, result);
+        if (atomic_load(&tool_stop))
+            return false;
+        report->verdicts[result->verdict]++;
+        report->count++;
+        if (!arguments->json)
+            report_line(result, arguments->verbose);
+    }
+    return true;
 }
 
 /* False: the user stopped it, or the peer cannot be reached at all. */
@@ -247,7 +292,7 @@ static int judge(const struct arguments *arguments)
     struct report report = { .results = results };
     unsigned int judged;
 
-    if (!run_all(arguments, results, &report))
+    if (!(arguments->roce ? run_roce : run_all)(arguments, results, &report))
         return TOOL_USAGE;
     if (!report.count) {
         tool_error("no number matches '%s' (itconform --list)", arguments->only);
@@ -264,9 +309,21 @@ static int judge(const struct arguments *arguments)
     return judged >= arguments->least && !report.verdicts[FAILED] ? TOOL_OK : TOOL_FAILED;
 }
 
+static int judge_roce(const struct arguments *arguments, const char *name)
+{
+    int code;
+
+    if (!roce_open(name))
+        return TOOL_USAGE;
+    tool_catch_signals();
+    code = judge(arguments);
+    roce_close();
+    return code;
+}
+
 int main(int argc, char **argv)
 {
-    static struct arguments arguments = { .least = 50 };
+    static struct arguments arguments;
     int code;
 
     tool_init("itconform");
@@ -277,7 +334,9 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     if (arguments.list)
-        return list(&arguments);
+        return arguments.roce ? list_roce(&arguments) : list(&arguments);
+    if (arguments.roce)
+        return judge_roce(&arguments, argv[optind]);
     if (!find_target(argv[optind]) || (arguments.pcap && !capture_open(arguments.pcap)))
         return TOOL_USAGE;
     if (arguments.control) {

@@ -62,6 +62,8 @@ struct record {
     uint8_t at[KEPT];
 };
 
+void record_keep(struct record *record, const void *octets, size_t length);
+
 /* One TCP connection to the peer. */
 struct link {
     int fd; /* -1: none */

@@ -62,7 +62,7 @@ void note(struct trial *trial, const char *format, ...)
     snprintf(trial->why + used, sizeof(trial->why) - used, "%s%s", used ? "; " : "", text);
 }
 
-static void keep(struct record *record, const void *octets, size_t length)
+void record_keep(struct record *record, const void *octets, size_t length)
 {
     size_t room = record->total < KEPT ? KEPT - record->total : 0;
 
@@ -119,7 +119,7 @@ bool link_read(struct trial *trial, uint64_t deadline)
         capture_end(link->capture, false, link->reset);
         return true;
     }
-    keep(&trial->received, link->octets + link->used, (size_t)got);
+    record_keep(&trial->received, link->octets + link->used, (size_t)got);
     capture_octets(link->capture, false, link->octets + link->used, (size_t)got);
     link->used += (size_t)got;
     return true;
@@ -264,7 +264,7 @@ void send_fpdu(struct trial *trial, const void *octets, size_t length)
         return;
     trial->sent.total = trial->received.total = 0;
     link->first_due = false;
-    keep(&trial->sent, octets, length);
+    record_keep(&trial->sent, octets, length);
     while (length && !link->ended) {
         ssize_t some = send(link->fd, at, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 
