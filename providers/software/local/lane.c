@@ -323,7 +323,7 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
         done += !done; /* told by a message that waits itself */
         *go_on = true;
     }
-    if (qp_state(core) == RI_QPS_RTS && unlikely(done && !qp->resting))
+    if (done && unlikely(!qp->resting) && qp_state(core) == RI_QPS_RTS)
         local_begin_rest(qp);
     if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
         local_note_end(qp);
