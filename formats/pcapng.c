@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of a pcapng file; IP and TCP headers with their checksums. */
+/* Blocks of a pcapng file; IP, TCP and UDP headers with their checksums. */
 #include "pcapng.h"
 
 #include "base/be.h"
@@ -250,4 +250,70 @@ size_t tcpip_headers(uint8_t *out, const struct tcpip_segment *segment, size_t p
     pseudo += tcp + payload;
     be_put16(out + ip + 16, checksum(sum(pseudo, out + ip, tcp + payload)));
     return headers;
+}
+
+/* ---- UDP ---- */
+
+#define UDP_LEN 8u
+
+/* A portion that begins at an odd octet is summed with its octets exchanged. */
+static uint64_t sum_portions(const struct iovec *payload, size_t count, size_t *length)
+{
+    uint64_t total = 0;
+
+    *length = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t one = (uint16_t)~checksum(sum(0, payload[i].iov_base, payload[i].iov_len));
+
+        total += *length & 1 ? (uint64_t)(uint16_t)(one << 8 | one >> 8) : one;
+        *length += payload[i].iov_len;
+    }
+    return total;
+}
+
+static size_t put_ip(uint8_t *out, const struct udpip_datagram *datagram, size_t udp)
+{
+    if (datagram->ipv4) {
+        memset(out, 0, IPV4_LEN);
+        out[0] = 0x45;
+        out[1] = datagram->traffic_class;
+        be_put16(out + 2, (uint16_t)(IPV4_LEN + udp));
+        be_put32(out + 4, datagram->fragment_word);
+        out[8] = datagram->hop_limit;
+        out[9] = IPPROTO_UDP;
+        memcpy(out + 12, datagram->from, 4);
+        memcpy(out + 16, datagram->to, 4);
+        be_put16(out + 10, checksum(sum(0, out, IPV4_LEN)));
+        return IPV4_LEN;
+    }
+    memset(out, 0, IPV6_LEN);
+    be_put32(out, UINT32_C(6) << 28 | (uint32_t)datagram->traffic_class << 20);
+    be_put16(out + 4, (uint16_t)udp);
+    out[6] = IPPROTO_UDP;
+    out[7] = datagram->hop_limit;
+    memcpy(out + 8, datagram->from, 16);
+    memcpy(out + 24, datagram->to, 16);
+    return IPV6_LEN;
+}
+
+size_t udpip_headers(uint8_t out[static UDPIP_HEADERS_MAX], const struct udpip_datagram *datagram,
+                     const struct iovec *payload, size_t count)
+{
+    size_t length, ip, addresses = datagram->ipv4 ? 8 : 32;
+    uint64_t total = sum_portions(payload, count, &length);
+    uint16_t field;
+    uint8_t *udp;
+
+    length += UDP_LEN;
+    ip = put_ip(out, datagram, length);
+    udp = out + ip;
+    be_put16(udp, datagram->from_port);
+    be_put16(udp + 2, datagram->to_port);
+    be_put16(udp + 4, (uint16_t)length);
+    be_put16(udp + 6, 0);
+    field = checksum(
+        sum(sum(total + IPPROTO_UDP + length, out + ip - addresses, addresses), udp, UDP_LEN));
+    /* 0 would say that there is none */
+    be_put16(udp + 6, field ? field : 0xFFFF);
+    return ip + UDP_LEN;
 }

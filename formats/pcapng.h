@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of a pcapng file (draft-ietf-opsawg-pcapng), and IP and TCP headers for octets whose real
- * packets are not known. Pure functions into the caller's buffer; each returns the octets written.
- * One interface per section, raw IP, times in nanoseconds, numbers in the byte order of the
- * machine.
+ * Blocks of a pcapng file (draft-ietf-opsawg-pcapng), IP and TCP headers for octets whose real
+ * packets are not known, and IP and UDP headers of datagrams. Pure functions into the caller's
+ * buffer; each returns the octets written. One interface per section, raw IP, times in
+ * nanoseconds, numbers in the byte order of the machine.
  */
 #ifndef ITAL_FORMATS_PCAPNG_H
 #define ITAL_FORMATS_PCAPNG_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #define PCAPNG_TEXT_MAX    64u /* names are cut there */
 #define PCAPNG_START_MAX   (2u * (PCAPNG_TEXT_MAX + 48u))
@@ -59,5 +60,20 @@ size_t tcpip_headers_size(const struct tcpip_segment *segment);
 /* The payload stands right behind where the headers go:
  * out[tcpip_headers_size()]. Checksums are right. */
 size_t tcpip_headers(uint8_t *out, const struct tcpip_segment *segment, size_t payload);
+
+/* A datagram of UDP. */
+struct udpip_datagram {
+    bool ipv4;
+    const uint8_t *from, *to; /* addresses, of 4 or 16 octets */
+    uint16_t from_port, to_port;
+    uint8_t traffic_class, hop_limit;
+    uint32_t fragment_word; /* IPv4: identification, then flags and fragment offset */
+};
+#define UDPIP_HEADERS_MAX 48u
+
+/* Its headers, for a payload in any portions of 65,507 octets at most, which is not copied.
+ * Checksums are right. */
+size_t udpip_headers(uint8_t out[static UDPIP_HEADERS_MAX], const struct udpip_datagram *datagram,
+                     const struct iovec *payload, size_t count);
 
 #endif

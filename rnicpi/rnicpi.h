@@ -1236,7 +1236,9 @@ struct ri_host {
      * {capture} A copy of the octets of a connection, for capture files. NULL when off: test before
      * the call. Sent octets are passed between RI_CAPTURE_HOLD, before the system call, and
      * RI_CAPTURE_RELEASE, by one thread; received octets after the system call. iov_count below 0
-     * is a mark of enum ri_capture_mark, iov NULL then. Never blocks on a disk.
+     * is a mark of enum ri_capture_mark, iov NULL then. Never blocks on a disk. Token 0: the
+     * octets are one whole packet from its IP header on, of a device whose packets belong to no
+     * connection of the host's; without marks.
      */
     void (*capture)(const struct ri_host *host, uint64_t token, enum ri_direction direction,
                     const struct iovec *iov, int iov_count);

@@ -179,10 +179,34 @@ static const char *advice(int error)
     }
 }
 
+/* A packet that the provider has made or seen whole. */
+static void capture_packet(const struct kal_rnic *rnic, enum ri_direction direction,
+                           const struct iovec *iov, int count)
+{
+    struct capture_file *file = rnic->capture->file;
+    struct capture_buffer *buffer;
+    struct cursor cursor = { iov, 0 };
+    size_t length = 0;
+    uint8_t *at;
+
+    for (int i = 0; i < count; i++)
+        length += iov[i].iov_len;
+    at = capture_file_reserve(file, pcapng_packet_size((uint32_t)length), &buffer);
+    if (!at)
+        return;
+    at += pcapng_packet_head(at, clock_wall(), (uint32_t)length);
+    gather(at, &cursor, length);
+    pcapng_packet_tail(at + length, (uint32_t)length, direction == RI_TRANSMIT);
+    capture_file_filled(file, buffer);
+}
+
 static void host_capture(const struct ri_host *host, uint64_t token, enum ri_direction direction,
                          const struct iovec *iov, int count)
 {
-    (void)host;
+    if (!token) {
+        capture_packet(kal_rnic_of_host(host), direction, iov, count);
+        return;
+    }
     kal_capture((struct kal_capture_end *)(uintptr_t)token, direction, iov, count);
 }
 

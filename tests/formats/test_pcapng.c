@@ -224,6 +224,55 @@ START_TEST(headers_of_every_kind)
 }
 END_TEST
 
+/* Portions of odd lengths, as one. */
+static void datagram(bool ipv4, size_t cut, size_t more)
+{
+    static const uint8_t from[16] = "abcdefghijklmnop", to[16] = "qrstuvwxyz012345";
+    const struct udpip_datagram datagram = { .ipv4 = ipv4,
+                                             .from = from,
+                                             .to = to,
+                                             .from_port = 51234,
+                                             .to_port = 4791,
+                                             .traffic_class = 0xA2,
+                                             .hop_limit = 9,
+                                             .fragment_word = 0x12344000 };
+    const size_t ip = ipv4 ? 20 : 40, payload = cut + more;
+    uint8_t out[UDPIP_HEADERS_MAX + 4000];
+    uint8_t octets[4000];
+    const struct iovec iov[] = { { octets, cut }, { octets + cut, 0 }, { octets + cut, more } };
+
+    for (size_t i = 0; i < payload; i++)
+        octets[i] = (uint8_t)(i * 77 + 5);
+    ck_assert_uint_eq(udpip_headers(out, &datagram, iov, 3), ip + 8);
+    memcpy(out + ip + 8, octets, payload);
+    ck_assert(be16(out + ip) == 51234 && be16(out + ip + 2) == 4791);
+    ck_assert_uint_eq(be16(out + ip + 4), 8 + payload);
+    ck_assert_uint_eq(
+        slow_sum(17 + slow_sum(0, out + ip - (ipv4 ? 8 : 32), ipv4 ? 8 : 32) + 8 + payload,
+                 out + ip, 8 + payload),
+        0xFFFF);
+    if (!ipv4) {
+        ck_assert(be32(out) == 0x6A200000 && be16(out + 4) == 8 + payload);
+        ck_assert(out[6] == 17 && out[7] == 9);
+        return;
+    }
+    ck_assert(out[0] == 0x45 && out[1] == 0xA2 && out[8] == 9 && out[9] == 17);
+    ck_assert(be16(out + 2) == 28 + payload && be32(out + 4) == 0x12344000);
+    ck_assert_uint_eq(slow_sum(0, out, 20), 0xFFFF);
+}
+
+START_TEST(datagrams_in_portions)
+{
+    for (size_t cut = 0; cut < 9; cut++)
+        for (size_t more = 0; more < 9; more++) {
+            datagram(true, cut, more);
+            datagram(false, cut, more);
+        }
+    datagram(true, 1237, 2001);
+    datagram(false, 1236, 2001);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("capture files");
@@ -232,7 +281,7 @@ int main(void)
     tc_add_tests(blocks, start_of_a_file, packets_of_every_padding, end_of_a_file,
                  whole_blocks_of_a_prefix);
     suite_add_tcase(s, blocks);
-    tcase_add_test(packets, headers_of_every_kind);
+    tc_add_tests(packets, headers_of_every_kind, datagrams_in_portions);
     suite_add_tcase(s, packets);
     return tc_main(s);
 }

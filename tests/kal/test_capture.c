@@ -245,6 +245,34 @@ START_TEST(one_end)
 }
 END_TEST
 
+/* Token 0: octets of a provider that makes its packets itself go into the file as they are. */
+START_TEST(whole_packets)
+{
+    struct sockaddr_storage from = { .ss_family = AF_INET }, to = from;
+    const struct tcpip_segment segment = {
+        .from = &from, .to = &to, .seq = 77, .flags = TCPIP_ACK
+    };
+    uint8_t packet[TCPIP_HEADERS_MAX + 5];
+    size_t head = tcpip_headers_size(&segment);
+    struct iovec iov[] = { { packet, head }, { packet + head, 0 }, { packet + head, 5 } };
+
+    memcpy(packet + head, "whole", 5);
+    tcpip_headers(packet, &segment, 5);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
+    rnics[0].host.context = &rnics[0];
+    rnics[0].host.capture(&rnics[0].host, 0, RI_TRANSMIT, iov, 3);
+    rnics[0].host.capture(&rnics[0].host, 0, RI_RECEIVE, iov, 3);
+    close_it(&rnics[0]);
+    read_back(path);
+    ck_assert_uint_eq(file.count, 2);
+    ck_assert(file.packets[0].outbound && !file.packets[1].outbound);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_uint_eq(file.packets[i].length, 5);
+        ck_assert_mem_eq(file.packets[i].payload - head, packet, head + 5);
+    }
+}
+END_TEST
+
 /* The handshake of a passive end, a reset, and a silent close. */
 START_TEST(ends_of_a_connection)
 {
@@ -589,7 +617,7 @@ int main(void)
     TCase *t = tc_case(s, "connections", setup, NULL), *f = tc_case(s, "files", setup, NULL),
           *p = tc_case(s, "threads", setup, NULL);
 
-    tc_add_tests(t, one_end, ends_of_a_connection);
+    tc_add_tests(t, one_end, whole_packets, ends_of_a_connection);
     tcase_add_loop_test(t, both_ends, 0, 2);
     tcase_add_test(t, large_octets_in_pieces);
     tc_add_tests(f, off_by_default, names_and_rights, existing_file_is_replaced_not_written_to,

@@ -57,11 +57,25 @@ static const struct ri_rnic_attr attributes = {
 
 /* --- open --- */
 
+static void captured(void *context, bool outbound, const struct iovec *iov, int count)
+{
+    const struct ri_host *host = ((const struct roce_rnic *)context)->core.host;
+
+    host->capture(host, 0, outbound ? RI_TRANSMIT : RI_RECEIVE, iov, count);
+}
+
 static enum ri_status open_net(struct roce_rnic *device)
 {
+    struct net_options options = device->options.net;
     struct net_why why = { "" };
-    enum ri_status status = net_open(&device->options.net, &device->net, &why);
+    enum ri_status status;
     bool changed;
+
+    if (device->core.host->capture) {
+        options.captured = captured;
+        options.captured_context = device;
+    }
+    status = net_open(&options, &device->net, &why);
 
     if (status != RI_OK) {
         ri_log(device->core.host, RI_LOG_ERROR, "RoCE over UDP cannot be used: %s", why.text);

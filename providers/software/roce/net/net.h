@@ -54,6 +54,10 @@ enum net_switch {
     NET_OFF,
 };
 
+/* A packet from its IP header on, as it leaves or has come, its ICRC right or wrong. Any thread,
+ * one at a time; an answer after its question. */
+typedef void net_captured(void *context, bool outbound, const struct iovec *iov, int count);
+
 struct net_options {
     uint16_t udp_port;       /* 0: GID_UDP_PORT. Another one only between own ends */
     uint16_t slots;          /* 0: the default; a power of two; the first process's counts */
@@ -61,6 +65,8 @@ struct net_options {
                                 twice rmem_max: net_port_attr.receive_octets */
     enum net_switch gso;     /* UDP_SEGMENT */
     enum net_switch gro;     /* UDP_GRO */
+    net_captured *captured;  /* NULL: no capture */
+    void *captured_context;
 };
 
 struct net; /* a slot of this process */

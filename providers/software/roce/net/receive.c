@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets in, and the error queue. */
+#include "capture.h"
 #include "control.h"
 #include "port.h"
 #include "sockets.h"
@@ -90,6 +91,29 @@ static int receive(struct net_port *port, int fd, struct net_rx *rx)
     return got < 0 ? 0 : got;
 }
 
+/* The packets of a datagram, which may be several merged ones. */
+static void capture_datagram(const struct net_rx *rx, uint32_t n)
+{
+    const union socket_address *from = &rx->from[n];
+    const struct mmsghdr *message = &rx->message[n];
+    uint32_t left = message->msg_len, segment;
+    struct net_packet packet = { .octets = rx->memory + (size_t)n * rx->room };
+    struct control control;
+
+    if (!socket_address_gid(from, message->msg_hdr.msg_namelen, packet.source))
+        return;
+    control_read(rx->control[n], message->msg_hdr.msg_controllen, &control);
+    segment = control.segment ? control.segment : left;
+    packet.source_port = ntohs(from->any.sa_family == AF_INET ? from->ipv4.sin_port
+                                                              : from->ipv6.sin6_port);
+    packet.traffic_class = control.traffic_class;
+    packet.hop_limit = control.hop_limit;
+    for (; left; left -= packet.len, packet.octets += packet.len) {
+        packet.len = left < segment ? left : segment;
+        capture_received(rx->port, &packet);
+    }
+}
+
 uint32_t net_receive(struct net_port *port, enum net_queue queue, struct net_rx *rx)
 {
     contract(queue == NET_GSI || !port->attr.gro || rx->room == ROOM_LARGE);
@@ -98,6 +122,9 @@ uint32_t net_receive(struct net_port *port, enum net_queue queue, struct net_rx 
     rx->count = (uint32_t)receive(port, port->fd[queue], rx);
     rx->next = 0;
     rx->left = 0;
+    if (unlikely(is_captured(port)))
+        for (uint32_t i = 0; i < rx->count; i++)
+            capture_datagram(rx, i);
     return rx->count;
 }
 

@@ -8,7 +8,7 @@
  * and ICRCs in the arena, longer payloads where they are. What is next to each other in the arena
  * is one vector.
  */
-#include "port.h"
+#include "capture.h"
 
 #include "base/compiler.h"
 
@@ -265,6 +265,23 @@ static uint32_t slice(const struct iovec *from, uint32_t offset, uint32_t len, s
     return n;
 }
 
+/* The first messages of those that were to be sent have left. */
+static void capture_messages(const struct net_tx *tx, uint32_t messages)
+{
+    for (uint32_t i = tx->sent; i < tx->sent + messages; i++) {
+        const struct message *message = &tx->message[i];
+        struct iovec iov[NET_PIECES_MAX + 2];
+
+        for (uint32_t k = 0, at = 0; at < message->octets; k++, at += message->segment) {
+            uint32_t left = message->octets - at;
+
+            capture_sent(tx->port, message->path, k, iov,
+                         slice(tx->iov + message->first, at,
+                               left < message->segment ? left : message->segment, iov));
+        }
+    }
+}
+
 /* A packet of a message leaves by itself: its identification is 0, and its ICRC another. Header
  * and ICRC are each in one piece. */
 static void sum_again(const struct net_path *path, struct iovec *iov, uint32_t n, uint32_t len)
@@ -280,6 +297,24 @@ static void sum_again(const struct net_path *path, struct iovec *iov, uint32_t n
     rest[n - 1u].iov_len -= BTH_ICRC_LEN;
     field = (uint8_t *)rest[n - 1u].iov_base + rest[n - 1u].iov_len;
     icrc_put(field, icrc_add_iov(crc, rest, n));
+}
+
+/* One packet. Returns 0 or an error number. */
+static int send_message(const struct net_port *port, const struct net_path *path,
+                        const struct msghdr *header)
+{
+    const bool captured = is_captured(port);
+    int error;
+
+    if (unlikely(captured))
+        capture_hold();
+    error = sendmsg(port->fd[NET_DATA], header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+    if (unlikely(captured)) {
+        if (!error)
+            capture_sent(port, path, 0, header->msg_iov, header->msg_iovlen);
+        capture_release();
+    }
+    return error;
 }
 
 /* Returns 0 or an error number. */
@@ -298,7 +333,7 @@ static int send_one(const struct net_tx *tx, const struct message *message, uint
         header.msg_control = control;
         header.msg_controllen = message->path->control_len;
     }
-    return sendmsg(tx->port->fd[NET_DATA], &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+    return send_message(tx->port, message->path, &header);
 }
 
 /* Not all of them in one call: for each what the kernel says. A full buffer is loss here. */
@@ -351,7 +386,7 @@ static bool handle(struct net_tx *tx, int error, struct net_stop *stop)
 }
 
 /* Returns what sendmmsg(2) does. An error that waits at the socket is told once, instead. */
-static int send_all(struct net_tx *tx, uint32_t messages)
+static int send_messages(struct net_tx *tx, uint32_t messages)
 {
     const int fd = tx->port->fd[NET_DATA];
     int done = sendmmsg(fd, tx->header + tx->sent, messages, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -361,6 +396,20 @@ static int send_all(struct net_tx *tx, uint32_t messages)
     if (errno != EINTR)
         atomic_store_explicit(&tx->port->errors, true, memory_order_relaxed);
     return sendmmsg(fd, tx->header + tx->sent, messages, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static int send_all(struct net_tx *tx, uint32_t messages)
+{
+    int done;
+
+    if (likely(!is_captured(tx->port)))
+        return send_messages(tx, messages);
+    capture_hold();
+    done = send_messages(tx, messages);
+    if (done > 0)
+        capture_messages(tx, (uint32_t)done);
+    capture_release();
+    return done;
 }
 
 bool net_tx_flush(struct net_tx *tx, struct net_stop *stop)
@@ -393,10 +442,8 @@ int port_send(struct net_port *port, const struct net_path *path, const void *oc
     header.msg_control = path->control_len ? control : NULL;
     header.msg_controllen = path->control_len;
     for (int i = 0; i < 2; i++) {
-        if (sendmsg(port->fd[NET_DATA], &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-            return 0;
-        error = errno;
-        if (error == EAGAIN || error == ENOBUFS)
+        error = send_message(port, path, &header);
+        if (!error || error == EAGAIN || error == ENOBUFS)
             return 0;
         if (error != EINTR)
             atomic_store_explicit(&port->errors, true, memory_order_relaxed);
