@@ -1002,9 +1002,10 @@ struct ri_connect_param {
     uint8_t qp_type;
     bool srq;
     bool flow_control; /* end-to-end flow control, as the messages say it */
-    /* {outlives-qp} As InfiniBand's consumers expect: the connection does not end with its QP. What
-     * ends that is told by completions and qp_event, and DISCONNECTED follows a disconnect of this
-     * side or the peer alone. A provider that cannot do so ends the connection. */
+    /* {outlives-qp} As InfiniBand's consumers expect: the connection does not end with its QP, nor
+     * the QP with an established connection. What ends the QP is told by completions and qp_event,
+     * DISCONNECTED follows a disconnect of this side or the peer alone, and then the consumer moves
+     * the QP to ERROR. A provider that cannot do so ends both. */
     bool outlives_qp;
     uint8_t reserved0[4];
     uint64_t reserved[4];

@@ -337,7 +337,8 @@ static bool was_not_heard(const struct connection *c, const struct ri_connection
 static bool ends_qp(const struct connection *c, const struct ri_connection_event *out)
 {
     return c->state == CONNECTION_ENDED && !was_not_heard(c, out) &&
-           out->type != RI_CONNECTION_TIME_WAIT_EXIT;
+           out->type != RI_CONNECTION_TIME_WAIT_EXIT &&
+           !(c->outlives && out->type == RI_CONNECTION_DISCONNECTED);
 }
 
 /* The connection's event reports its end. */

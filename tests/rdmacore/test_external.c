@@ -135,6 +135,20 @@ START_TEST(outlived_qp)
 }
 END_TEST
 
+/* The peer's disconnect leaves the QP to its consumer: what was sent may still be acknowledged. */
+START_TEST(outlived_connection)
+{
+    struct ri_connect_param param = external();
+
+    ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_OK);
+    resolve_both();
+    tell(RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &reply);
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    ck_assert_int_eq(news(2)->type, RI_CONNECTION_DISCONNECTED);
+    ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS);
+}
+END_TEST
+
 START_TEST(options)
 {
     struct ri_connect_param param = external();
@@ -153,6 +167,6 @@ int main(void)
     Suite *suite = suite_create("rdmacore_external");
     TCase *all = tc_case(suite, "external", attempt_setup, attempt_teardown);
 
-    tc_add_tests(all, active_side, passive_side, outlived_qp, options);
+    tc_add_tests(all, active_side, passive_side, outlived_qp, outlived_connection, options);
     return tc_main(suite);
 }

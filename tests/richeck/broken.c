@@ -167,8 +167,15 @@ static void down_connection_request(const struct ri_host *h, void *listener_cont
                                     const struct ri_connect_request *request, void **context)
 {
     const struct ri_host *upper = upper_of(h);
+    struct ri_connect_request other = *request;
+    struct ri_connection_numbers own;
 
-    upper->connection_request(upper, listener_context, connection, request, context);
+    if (breaks("request-own-psn") && request->numbers) { /* each sends from the PSN it has chosen */
+        own = *request->numbers;
+        own.send_psn = own.receive_psn;
+        other.numbers = &own;
+    }
+    upper->connection_request(upper, listener_context, connection, &other, context);
 }
 
 static enum ri_status down_watch(const struct ri_host *h, void *lane_context, int fd,
@@ -482,6 +489,14 @@ static enum ri_status broken_connect(struct ri_connection *connection, struct ri
     return breaks("connect-any-state") && status == RI_ERR_INVALID_STATE ? RI_OK : status;
 }
 
+static enum ri_status broken_confirm(struct ri_connection *connection,
+                                     const struct ri_connect_param *param)
+{
+    enum ri_status status = lower->privileged->confirm(connection, param);
+
+    return breaks("confirm-any-state") && status == RI_ERR_INVALID_STATE ? RI_OK : status;
+}
+
 static enum ri_status broken_disconnect(struct ri_connection *connection, const void *data,
                                         uint16_t length)
 {
@@ -743,6 +758,7 @@ static void __attribute__((constructor)) load(void)
     if (privileged.connect) {
         privileged.connection_create = broken_connection_create;
         privileged.connect = broken_connect;
+        privileged.confirm = privileged.confirm ? broken_confirm : NULL;
         privileged.listen = broken_listen;
         privileged.disconnect = broken_disconnect;
     }

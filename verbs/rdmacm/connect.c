@@ -531,8 +531,16 @@ VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
     return vb_errno_minus(ual_conn_reject(own->conn, data, length));
 }
 
-/* If this fails the connection has just ended by itself, and its event follows. As with librdmacm
- * over InfiniBand the QP of the id is in ERR afterwards. */
+/* As with librdmacm over InfiniBand: rdma_disconnect moves the id's QP to ERR. */
+static void end_qp(struct rcm_id *id)
+{
+    VB_CALL;
+
+    if (id->qp && rcm_is_managed(id))
+        vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN);
+}
+
+/* If this fails the connection has just ended by itself, and its event follows. */
 static void close_connection(struct rcm_id *id)
 {
     VB_CALL;
@@ -541,8 +549,7 @@ static void close_connection(struct rcm_id *id)
         atomic_store(&id->qp->aborts, true);
     if (id->qp || rcm_is_managed(id))
         ual_conn_disconnect(id->conn, id->qp ? &id->qp->ual : NULL, NULL, 0);
-    if (id->qp && rcm_is_managed(id))
-        vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN);
+    end_qp(id);
 }
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
@@ -555,6 +562,8 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
         return rcm_fail(EINVAL);
     if (was == RCM_CONNECTED)
         close_connection(own);
+    else if (was == RCM_DISCONNECTED)
+        end_qp(own);
     if (was == RCM_RESPONDED) {
         VB_CALL;
         ual_conn_free(own->conn);

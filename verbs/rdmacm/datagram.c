@@ -98,6 +98,16 @@ int rcm_datagram_reject(struct rcm_id *id, const void *data, uint8_t length)
     return vb_errno(ual_conn_answer(id->conn, &reply));
 }
 
+static void log_refusal(const struct rcm_id *id, uint32_t status)
+{
+    char peer[VB_PEER_TEXT];
+
+    rcm_address_text(&id->ibv.route.addr.dst_addr, peer);
+    ual_log(RI_LOG_WARNING, "%s: no queue pair for datagrams at %s: %s (status %u)",
+            id->context->verbs.context.device->name, peer,
+            status == RI_SERVICE_NOT_SUPPORTED ? "nobody listens there" : "it is refused", status);
+}
+
 void rcm_datagram_answered(struct rcm_id *id, const struct ri_connection_event *event)
 {
     struct rdma_ud_param *ud = &id->outcome.ibv.param.ud;
@@ -106,6 +116,8 @@ void rcm_datagram_answered(struct rcm_id *id, const struct ri_connection_event *
     if (!rcm_step(id, valid ? RCM_ON_ESTABLISHED : RCM_ON_REFUSED, NULL))
         return;
     rcm_event_padded(&id->outcome, event->private_data, event->private_data_length, RCM_ROOM_REPLY);
+    if (!valid)
+        log_refusal(id, event->service_status);
     if (valid) {
         vb_path_describe(id->context, event->path, &ud->ah_attr);
         ud->qp_num = event->remote_qpn;

@@ -285,7 +285,7 @@ static void tell_end(struct roce_connection *c, struct roce_qp *qp)
 
     event.private_data_length = c->closing_length;
     event.private_data = c->closing_length ? c->closing : NULL;
-    if (qp)
+    if (qp && !c->outlives_qp)
         roce_break_qp(qp);
     tell(c, &event);
 }
