@@ -284,7 +284,8 @@ static void capture_messages(const struct net_tx *tx, uint32_t messages)
 
 /* A packet of a message leaves by itself: its identification is 0, and its ICRC another. Header
  * and ICRC are each in one piece. */
-static void sum_again(const struct net_path *path, struct iovec *iov, uint32_t n, uint32_t len)
+static __attribute__((noinline)) void sum_again(const struct net_path *path, struct iovec *iov,
+                                                uint32_t n, uint32_t len)
 {
     struct iovec rest[NET_PIECES_MAX + 2];
     uint8_t *bth = iov[0].iov_base, *field;
