@@ -126,7 +126,7 @@ END_TEST
 
 /* --- states --- */
 
-START_TEST(a_receive_of_INIT_takes_what_comes_in_RTR_and_it_is_told)
+START_TEST(R061_a_receive_of_INIT_takes_what_comes_in_RTR_and_it_is_told)
 {
     bed_open(1, NULL);
     for (enum ri_qp_state state = RI_QPS_INIT; state <= RI_QPS_RTR; state++) {
@@ -161,7 +161,7 @@ static bool is_draining(const struct end *end)
 }
 
 /* The first Send has begun and finds no receive; the second waits until the QP is in RTS again. */
-START_TEST(SQD_ends_what_was_begun_and_holds_the_rest)
+START_TEST(R084_SQD_ends_what_was_begun_and_holds_the_rest)
 {
     bed_open(1, NULL);
     bed_connect();
@@ -237,7 +237,7 @@ END_TEST
 
 /* --- errors --- */
 
-START_TEST(a_wrong_key_ends_both)
+START_TEST(R083_a_wrong_key_ends_both)
 {
     struct ri_send_wr wr = request(_i ? RI_WR_RDMA_READ : RI_WR_RDMA_WRITE, 1);
 
@@ -286,6 +286,22 @@ START_TEST(a_peer_that_is_gone)
     bed_take(A, A->send_cq, 1, RI_WC_TRANSPORT);
     bed_await_event(A, RI_EVENT_LLP_LOST);
     ck_assert_uint_gt(bed_counter(B, "packets to unknown queue pairs"), 2);
+    bed_close();
+}
+END_TEST
+
+START_TEST(R082_a_QP_in_ERROR_tells_its_peer_nothing)
+{
+    bed_open(1, NULL);
+    A->timeout = 8; /* 1 ms */
+    A->retry_count = 2;
+    bed_connect();
+    send_one(100, false);
+    OK(bed_to(B, RI_QPS_ERROR));
+    bed_take_none(A, A->send_cq);
+    ck_assert_int_eq(bed_state(A), RI_QPS_RTS);
+    OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 8)));
+    bed_take(A, A->send_cq, 1, RI_WC_TRANSPORT);
     bed_close();
 }
 END_TEST
@@ -356,7 +372,7 @@ START_TEST(packets_of_another_port_of_an_own_end_are_dropped)
 END_TEST
 
 /* P-050: rxe and adapters may change it. */
-START_TEST(another_kind_of_peer_sends_from_any_port)
+START_TEST(P013_another_kind_of_peer_sends_from_any_port)
 {
     bed_open(1, NULL);
     bed_connect();
@@ -391,7 +407,7 @@ START_TEST(who_guesses_wrong_decides_nothing)
 END_TEST
 
 /* What another address of this host sends has no effect, however right it is. */
-START_TEST(packets_of_another_address_are_dropped)
+START_TEST(P013_packets_of_another_address_are_dropped)
 {
     struct share_key from = net_test_key(3), to = net_test_key(1);
     uint8_t octets[TEST_PACKET_MAX];
@@ -611,15 +627,16 @@ int main(void)
     TCase *threads = tc_case(suite, "threads", NULL, NULL);
 
     tcase_add_loop_test(operations, every_operation_carries, 0, WAYS);
-    tc_add_tests(states, a_receive_of_INIT_takes_what_comes_in_RTR_and_it_is_told,
-                 SQD_ends_what_was_begun_and_holds_the_rest, a_reset_QP_forgets_and_begins_anew,
-                 a_number_rests_when_its_QP_is_destroyed);
-    tcase_add_loop_test(errors, a_wrong_key_ends_both, 0, 2);
-    tc_add_tests(errors, a_receiver_that_is_not_ready, a_peer_that_is_gone, a_path_that_cannot_be,
+    tc_add_tests(states, R061_a_receive_of_INIT_takes_what_comes_in_RTR_and_it_is_told,
+                 R084_SQD_ends_what_was_begun_and_holds_the_rest,
+                 a_reset_QP_forgets_and_begins_anew, a_number_rests_when_its_QP_is_destroyed);
+    tcase_add_loop_test(errors, R083_a_wrong_key_ends_both, 0, 2);
+    tc_add_tests(errors, a_receiver_that_is_not_ready, a_peer_that_is_gone,
+                 R082_a_QP_in_ERROR_tells_its_peer_nothing, a_path_that_cannot_be,
                  the_MTU_of_the_option_is_the_largest);
-    tc_add_tests(strangers, packets_of_another_address_are_dropped,
+    tc_add_tests(strangers, P013_packets_of_another_address_are_dropped,
                  packets_of_another_port_of_an_own_end_are_dropped,
-                 another_kind_of_peer_sends_from_any_port, who_guesses_wrong_decides_nothing);
+                 P013_another_kind_of_peer_sends_from_any_port, who_guesses_wrong_decides_nothing);
     tcase_add_loop_test(strangers, anything_from_the_peer_s_address, 0, 4);
     tc_add_tests(threads, an_upcall_destroys_the_QP_of_the_next_packet,
                  two_threads_post_beside_the_passes);

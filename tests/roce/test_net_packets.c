@@ -9,6 +9,10 @@
 #include "base/be.h"
 #include "net_helpers.h"
 
+#ifndef UDP_NO_CHECK6_TX
+#define UDP_NO_CHECK6_TX 101
+#endif
+
 #define SLOTS 8u
 
 /* A net with two ports, 127.0.0.1 and 127.0.0.2 or twice ::1. */
@@ -170,7 +174,7 @@ static void open_way(int way)
     fill();
 }
 
-START_TEST(packets_arrive_as_they_were_sent)
+START_TEST(P069_packets_arrive_as_they_were_sent)
 {
     static const uint32_t lens[] = { 1024, 1024, 1024, 1024, 1000, 0,   1,    2,    3,   16,
                                      64,   64,   64,   255,  256,  257, 4096, 4096, 512, 512 };
@@ -234,7 +238,7 @@ static uint32_t plain_datagrams(enum net_switch gso, uint8_t out[][TEST_PACKET_M
     return n;
 }
 
-START_TEST(P062_with_and_without_segments_a_peer_gets_the_same)
+START_TEST(P001_P062_with_and_without_segments_a_peer_gets_the_same)
 {
     static uint8_t cut[64][TEST_PACKET_MAX], single[64][TEST_PACKET_MAX];
     struct share_key from = net_test_key(1), to = net_test_key(9);
@@ -255,6 +259,34 @@ START_TEST(P062_with_and_without_segments_a_peer_gets_the_same)
         ck_assert_uint_eq(icrc_get(cut[i] + icrc),
                           icrc_of_packet(&path, ICRC_FRAGMENT_WORD(i % 10), cut[i], len));
     }
+}
+END_TEST
+
+/* As Linux' rxe and adapters send over IPv6; an ordinary socket would drop it. */
+START_TEST(P051_a_packet_over_ipv6_without_a_sum_arrives)
+{
+    struct share_key own = net_test_key(0);
+    const int on = 1;
+    uint8_t octets[TEST_PACKET_MAX];
+    uint32_t len;
+    int fd;
+
+    open_bed(0);
+    fill();
+    fd = plain_socket(&own, 5000);
+    ck_assert_int_eq(setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &on, sizeof(on)), 0);
+    len = put_packet(octets, &own, 5000, &own, 0, bed.qpn, 7, 64);
+    plain_send(fd, &own, octets, len);
+    close(fd);
+    ck_assert_uint_eq(counted().icrc_wrong, 0);
+    while (net_receive(bed.to, NET_DATA, bed.rx)) {
+        struct net_packet packet;
+
+        ck_assert(net_next(bed.rx, &packet));
+        ck_assert_uint_eq(packet.len, len);
+        ck_assert_mem_eq(packet.octets, octets, BTH_LEN + 64);
+    }
+    ck_assert_uint_eq(counted().packets, 1);
 }
 END_TEST
 
@@ -557,7 +589,7 @@ START_TEST(P067_what_is_too_long_for_the_way_is_told)
 END_TEST
 
 /* The kernel tells one of the address's sockets, which it picks by the peer's address. */
-START_TEST(a_closed_port_is_told_with_the_packet_and_costs_no_other)
+START_TEST(P066_a_closed_port_is_told_with_the_packet_and_costs_no_other)
 {
     struct net_to to = { .traffic_class = NET_TRAFFIC_CLASS_DEFAULT };
     const uint32_t lens[] = { 64 };
@@ -671,10 +703,11 @@ int main(void)
     TCase *dropped = tc_case(suite, "dropped", NULL, close_bed);
     TCase *errors = tc_case(suite, "errors", NULL, close_bed);
 
-    tcase_add_loop_test(whole, packets_arrive_as_they_were_sent, 0, WAYS);
+    tcase_add_loop_test(whole, P069_packets_arrive_as_they_were_sent, 0, WAYS);
     tcase_add_loop_test(whole, batches_of_every_count, 0, WAYS);
     tcase_add_loop_test(whole, traffic_class_and_hop_limit_of_a_path, 0, 2);
-    tc_add_tests(whole, P062_with_and_without_segments_a_peer_gets_the_same,
+    tc_add_tests(whole, P001_P062_with_and_without_segments_a_peer_gets_the_same,
+                 P051_a_packet_over_ipv6_without_a_sum_arrives,
                  a_full_batch_says_so_and_a_cleared_one_is_empty, a_path_is_of_the_port_s_family);
     tc_add_tests(dropped, P040_a_wrong_ICRC_is_dropped_and_counted,
                  P042_an_id_is_solved_and_remembered, P002_P003_lengths_that_cannot_be,
@@ -683,7 +716,7 @@ int main(void)
     tcase_add_loop_test(errors, P067_what_is_too_long_for_the_way_is_told, 0, 4);
     tcase_add_loop_test(errors, an_error_that_waits_does_not_hide_datagrams, 0, 2);
     tcase_add_loop_test(errors, a_question_whether_anybody_is_there, 0, 2);
-    tc_add_tests(errors, a_closed_port_is_told_with_the_packet_and_costs_no_other,
+    tc_add_tests(errors, P066_a_closed_port_is_told_with_the_packet_and_costs_no_other,
                  no_way_is_told_and_the_others_leave);
     return tc_main(suite);
 }

@@ -74,7 +74,7 @@ START_TEST(packets_come_to_the_slot_ipv6)
 }
 END_TEST
 
-START_TEST(mads_come_to_the_slot_of_their_id_or_to_all)
+START_TEST(P064_mads_come_to_the_slot_of_their_id_or_to_all)
 {
     struct share_key key = net_test_key(1);
     uint8_t octets[TEST_PACKET_MAX];
@@ -405,7 +405,7 @@ END_TEST
 
 /* ---- what is in the way ---------------------------------------------------------------------- */
 
-START_TEST(another_program_has_the_port)
+START_TEST(P065_another_program_has_the_port)
 {
     struct share_key key = net_test_key(1);
     struct net_reply reply;
@@ -509,13 +509,13 @@ int main(void)
     TCase *other = tc_case(suite, "others", NULL, NULL);
 
     tc_add_tests(own, packets_come_to_the_slot_ipv4, packets_come_to_the_slot_ipv6,
-                 mads_come_to_the_slot_of_their_id_or_to_all, QPNs_are_of_the_slot_and_rest,
+                 P064_mads_come_to_the_slot_of_their_id_or_to_all, QPNs_are_of_the_slot_and_rest,
                  the_first_process_is_killed, a_slot_is_free_at_the_death_of_its_process,
                  all_are_killed_and_it_begins_anew, all_start_at_once,
                  one_that_is_stopped_does_not_hold_up_others, a_fork);
     tc_add_tests(other, another_user_does_not_get_the_address,
                  names_of_another_user_are_not_believed, all_names_of_another_user_cost_a_sentence,
-                 another_user_gets_no_answer, another_program_has_the_port,
+                 another_user_gets_no_answer, P065_another_program_has_the_port,
                  what_is_no_address_and_no_number_of_slots,
                  each_opening_of_a_process_has_a_slot_of_its_own, nothing_stays_open);
     return tc_main(suite);

@@ -75,13 +75,13 @@ static void kernel_agrees(uint32_t address, uint32_t slots)
         close(fds[i]);
 }
 
-START_TEST(the_kernel_picks_what_the_function_says_ipv4)
+START_TEST(P063_the_kernel_picks_what_the_function_says_ipv4)
 {
     kernel_agrees(1, _i ? 128 : 8);
 }
 END_TEST
 
-START_TEST(the_kernel_picks_what_the_function_says_ipv6)
+START_TEST(P063_the_kernel_picks_what_the_function_says_ipv6)
 {
     kernel_agrees(0, _i ? 128 : 8);
 }
@@ -347,8 +347,8 @@ int main(void)
     TCase *kernel = tc_case(suite, "kernel", NULL, NULL);
     TCase *pure = tc_case(suite, "pure", NULL, NULL);
 
-    tcase_add_loop_test(kernel, the_kernel_picks_what_the_function_says_ipv4, 0, 2);
-    tcase_add_loop_test(kernel, the_kernel_picks_what_the_function_says_ipv6, 0, 2);
+    tcase_add_loop_test(kernel, P063_the_kernel_picks_what_the_function_says_ipv4, 0, 2);
+    tcase_add_loop_test(kernel, P063_the_kernel_picks_what_the_function_says_ipv6, 0, 2);
     tc_add_tests(pure, which_messages_have_a_slot, communication_ids_are_of_the_slot_and_never_0,
                  P042_near_ids_are_accepted_and_far_ones_are_not, P042_three_in_a_row_resynchronise,
                  P042_ids_go_around, P060_P062_what_is_guessed, P040_P043_verdicts,

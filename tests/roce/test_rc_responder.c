@@ -19,7 +19,7 @@ static void expect_ended(uint32_t psn)
 
 /* ---- in order ---- */
 
-START_TEST(R030_R031_R040_R043_messages_are_counted_and_acknowledged)
+START_TEST(R030_R031_R040_R043_R059_messages_are_counted_and_acknowledged)
 {
     post_receive(1, 0, 1024);
     post_receive(2, 1024, 1024);
@@ -619,13 +619,13 @@ int main(void)
     Suite *s = suite_create("rc responder");
     TCase *t;
 
-    tc_add_tests(one_case(s, "order"), R030_R031_R040_R043_messages_are_counted_and_acknowledged,
-                 R041_R042_one_nak_for_each_gap, R065_half_of_all_psns_are_before,
-                 R044_acknowledgements_of_one_pass_are_merged,
-                 R063_an_answer_of_a_read_is_not_overtaken,
-                 R056_R090_R100_immediate_takes_a_receive_and_no_octet,
-                 R003_R100_empty_reads_and_writes_may_name_anything,
-                 R044_an_acknowledgement_leaves_with_what_is_posted);
+    tc_add_tests(
+        one_case(s, "order"), R030_R031_R040_R043_R059_messages_are_counted_and_acknowledged,
+        R041_R042_one_nak_for_each_gap, R065_half_of_all_psns_are_before,
+        R044_acknowledgements_of_one_pass_are_merged, R063_an_answer_of_a_read_is_not_overtaken,
+        R056_R090_R100_immediate_takes_a_receive_and_no_octet,
+        R003_R100_empty_reads_and_writes_may_name_anything,
+        R044_an_acknowledgement_leaves_with_what_is_posted);
     tc_add_tests(one_case(s, "duplicates"), R045_R066_a_duplicate_is_acknowledged_and_not_executed,
                  R046_a_duplicate_atomic_gets_the_kept_result,
                  R047_a_duplicate_read_is_read_again_also_from_its_middle,

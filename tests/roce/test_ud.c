@@ -121,7 +121,7 @@ static void check_grh(bool ipv4, uint32_t length)
     ck_assert_uint_eq((sum & 0xFFFF) + (sum >> 16), 0xFFFF);
 }
 
-START_TEST(U001_U011_U020_to_U024_a_datagram_arrives_behind_its_header)
+START_TEST(U001_U011_U020_U021_U022_U023_U024_a_datagram_arrives_behind_its_header)
 {
     static const uint32_t lengths[] = { 0, 1, 3, 64, 1000, MOST };
 
@@ -158,6 +158,46 @@ START_TEST(U001_immediate_data_and_the_solicited_bit_arrive)
     ck_assert(wc.flags & RI_WC_WITH_IMMEDIATE);
     ck_assert(wc.flags & RI_WC_SOLICITED);
     ck_assert_uint_eq(wc.immediate, 0xcafe0003);
+    close_ready();
+}
+END_TEST
+
+/* What a peer of another kind gets on UDP port 4791. PSNs count up, whoever it is for. */
+START_TEST(P023_U003_U004_what_is_on_the_wire)
+{
+    struct share_key key = net_test_key(9);
+    struct ri_ah_attr path;
+    struct ri_send_wr wr;
+    uint8_t octets[TEST_PACKET_MAX];
+    struct bth_packet packet;
+    uint32_t first = 0;
+    int fd;
+
+    open_ready(1);
+    fd = plain_socket(&key, GID_UDP_PORT);
+    path = path_to(B);
+    memcpy(path.destination_gid, key.gid, GID_LEN);
+    wr = datagram(1);
+    OK(A->fake.privileged.ah_create(A->pd, &path, &wr.ud.ah));
+    wr.ud.remote_qpn = 0xABCDEF;
+    for (uint32_t i = 0; i < 3; i++) {
+        ssize_t len;
+
+        OK(bed_post(A, wr, bed_sge(A, 8, 100)));
+        bed_take(A, A->send_cq, 1, RI_WC_SUCCESS);
+        len = recv(fd, octets, sizeof(octets), 0);
+        ck_assert_int_gt(len, 0);
+        ck_assert_int_eq(bth_parse(octets, (uint32_t)len, &packet), BTH_OK);
+        first = i ? first : packet.psn;
+        ck_assert_uint_eq(packet.psn, (first + 2 * i) & BTH_MASK24);
+        ck_assert_uint_eq(packet.dest_qpn, 0xABCDEF);
+        ck_assert(!packet.ack_req);
+        ck_assert_uint_eq(packet.src_qpn, A->qpn);
+        ck_assert_uint_eq(packet.q_key, BED_KEY);
+        send_one(2, 8); /* to another one: B has no receive */
+    }
+    close(fd);
+    OK(A->fake.privileged.ah_destroy(wr.ud.ah));
     close_ready();
 }
 END_TEST
@@ -674,8 +714,10 @@ int main(void)
     TCase *handles = tc_case(suite, "handles", NULL, NULL);
     TCase *hostile = tc_case(suite, "hostile", NULL, NULL);
 
-    tcase_add_loop_test(arrival, U001_U011_U020_to_U024_a_datagram_arrives_behind_its_header, 0, 2);
-    tc_add_tests(arrival, U001_immediate_data_and_the_solicited_bit_arrive,
+    tcase_add_loop_test(
+        arrival, U001_U011_U020_U021_U022_U023_U024_a_datagram_arrives_behind_its_header, 0, 2);
+    tc_add_tests(arrival, P023_U003_U004_what_is_on_the_wire,
+                 U001_immediate_data_and_the_solicited_bit_arrive,
                  U001_elements_are_gathered_and_scattered,
                  U005_unsignalled_ones_complete_without_a_word, U009_a_QP_hears_itself);
     tc_add_tests(keys, U007_another_key_is_dropped_and_counted,

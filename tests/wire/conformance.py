@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """docs/conformance.md: every numbered requirement, the tests that prove it, their results.
 
-    conformance.py write SRCDIR BUILDDIR    the table, with the results of the last run of the tests
+    conformance.py write SRCDIR BUILDDIR [KINDS]    the table, with the results of the last run of the tests;
+                                            KINDS, such as PRUM: of these alone, the other rows stay as they are
     conformance.py check SRCDIR             is the table what the test programs contain, and complete?
 
 A test proves a requirement when its name carries the number: START_TEST(C050_C056_wrong_crc), in either case; in TAP
@@ -15,14 +16,14 @@ import os
 import re
 import sys
 
-NUMBER = re.compile(r"(?:^|_)([CSX])(\d{3})(?=_|$)", re.IGNORECASE)
+NUMBER = re.compile(r"(?:^|_)([CSXPRUM])(\d{3})(?=_|$)", re.IGNORECASE)
 TEST = re.compile(r"^START_TEST\((\w+)\)", re.MULTILINE)
-SCRIPT_WORD = re.compile(r"\b[CSX]\d{3}_\w+")
+SCRIPT_WORD = re.compile(r"\b[CSXPRUM]\d{3}_\w+")
 RESULT = re.compile(r"^(not )?ok \d+ - (.*)$")
-ROW = re.compile(r"^\| ([CSX]-\d{3}) \| (.*) \| (.*) \| (.*) \|$")
+ROW = re.compile(r"^\| ([CSXPRUM]-\d{3}) \| (.*) \| (.*) \| (.*) \|$")
 QUOTED = re.compile(r"`(\w*[CSX]\d{3}_\w+)`", re.IGNORECASE)  # a test, in SECURITY.md
 SHOWN = 6  # tests of a row that are named; the others are counted
-NEARER = ["wire", "softrdma", "interop", "itapi", "ual", "kal"]  # folders whose tests are named first
+NEARER = ["wire", "softrdma", "roce", "interop", "itapi", "ual", "kal"]  # folders whose tests are named first
 
 # A provider over sockets cannot meet or provoke these, or they ask something of others; of S-064 and S-071 what is the library's has tests.
 NOT_APPLICABLE = {
@@ -34,11 +35,13 @@ NOT_APPLICABLE = {
     "X-035": "a rule about what is claimed: nothing in ital takes a CRC for a proof of origin (SECURITY.md)",
 }
 
-HEAD = """# Conformance: what the iWARP suite asks for, and the tests that prove it
+HEAD = """# Conformance: what iWARP and RoCEv2 ask for, and the tests that prove it
 
-Written by `make conformance`; do not edit. C: what a receiver checks or does, S: what a sender does, X: security
-(`../SECURITY.md` has the attacks in words). A number stands for the rule of that key in the RFC section beside it. A test proves the
-numbers in its name. **missing**: no test carries the number; **not run**: there was no result when the table was written.
+Written by `make conformance` (RoCEv2's rows alone: `make conformance-roce`); do not edit. iWARP: C, what a receiver checks or does; S, what
+a sender does; X, security (`../SECURITY.md` has the attacks in words). RoCEv2: P, packets; R, reliable and unreliable connections;
+U, datagrams; M, connection management. A number stands for the rule of that key in the RFC section beside it, or in the chapter and section
+of InfiniBand's volume 1 (IB; A: annex); Linux: what that system does, and peers have to live with. A test proves the numbers in its name.
+**missing**: no test carries the number; **not run**: there was no result when the table was written.
 
 """
 
@@ -109,10 +112,12 @@ def logs(builddir):
     return found
 
 
-def verdict(number, proofs, results):
+def verdict(number, proofs, results, reason=""):
     if not proofs:
         if number in NOT_APPLICABLE:
             return "not applicable: " + NOT_APPLICABLE[number]
+        if reason:
+            return "not tested: " + reason
         return "**missing**"
     seen = set()
     for folder, file, name in proofs:
@@ -139,24 +144,26 @@ def named(proofs):
 
 
 def rows(srcdir):
-    """(group, [(number, key and reference, proofs)]) in order."""
+    """(group, [(number, key and reference, proofs, why there are none)]) in order."""
     proofs = tests(srcdir)
     for group in requirements(srcdir)["groups"]:
         yield group["title"], [
-            (r["id"], "%s (%s)" % (r["key"], r["ref"]), proofs.get(r["id"], set()))
+            (r["id"], "%s (%s)" % (r["key"], r["ref"]), proofs.get(r["id"], set()), r.get("not_tested", ""))
             for r in group["rows"]]
 
 
-def table(srcdir, results):
+def table(srcdir, results, kept):
+    """kept: {number: row} of those that stay as they are."""
     out, counts = [HEAD], {}
     body = []
     for title, group in rows(srcdir):
         body.append("## %s\n\n| number | requirement | tests | result |\n|---|---|---|---|\n" % title)
-        for number, what, proofs in group:
-            result = verdict(number, proofs, results)
+        for number, what, proofs, reason in group:
+            row = kept.get(number, (what, named(proofs), verdict(number, proofs, results, reason)))
+            result = row[2]
             kind = result.strip("*").split(":")[0]
             counts[kind] = counts.get(kind, 0) + 1
-            body.append("| %s | %s | %s | %s |\n" % (number, what, named(proofs), result))
+            body.append("| %s | %s | %s | %s |\n" % (number, *row))
         body.append("\n")
     total = sum(counts.values())
     out.append("%d requirements: %s.\n\n" % (total, ", ".join(
@@ -183,7 +190,7 @@ def security(srcdir):
     said = {"X-" + digits for digits in re.findall(r"X-(\d{3})", text)}
     for first, last in re.findall(r"X-(\d{3}) to X-(\d{3})", text):
         said |= {"X-%03d" % number for number in range(int(first), int(last))}
-    known = [number for _, group in rows(srcdir) for number, _, _ in group if number.startswith("X")]
+    known = [number for _, group in rows(srcdir) for number, *_ in group if number.startswith("X")]
     return (["%s is no test" % name for name in QUOTED.findall(text) if name not in names] +
             ["%s is not in it" % number for number in known if number not in said])
 
@@ -193,14 +200,16 @@ def check(srcdir):
     there = recorded(os.path.join(srcdir, "docs/conformance.md"))
     stale, missing, bad, known = [], [], [], set()
     for _, group in rows(srcdir):
-        for number, what, proofs in group:
+        for number, what, proofs, reason in group:
             known.add(number)
             if there.get(number, (None, None))[:2] != (what, named(proofs)):
                 stale.append("%s: the table does not name the tests that there are" % number)
-            if verdict(number, proofs, {}) == "**missing**":
+            if proofs and reason:
+                stale.append("%s: not_tested in checks.json, but it is tested" % number)
+            if verdict(number, proofs, {}, reason) == "**missing**":
                 missing.append("%s (%s): no test" % (number, what))
             result = there.get(number, ("", "", "no row"))[2]
-            if not re.match(r"passed$|skipped$|not applicable: ", result):
+            if not re.match(r"passed$|skipped$|not applicable: |not tested: ", result):
                 bad.append("%s: %s" % (number, result))
     unknown = sorted(set(tests(srcdir)) - known)
     return [
@@ -214,9 +223,11 @@ def check(srcdir):
 
 
 def main(arguments):
-    if len(arguments) == 3 and arguments[0] == "write":
+    if len(arguments) in (3, 4) and arguments[0] == "write":
         path = os.path.join(arguments[1], "docs/conformance.md")
-        text = table(arguments[1], logs(arguments[2]))
+        kinds = arguments[3] if len(arguments) == 4 else ""
+        kept = {number: row for number, row in recorded(path).items() if kinds and number[0] not in kinds}
+        text = table(arguments[1], logs(arguments[2]), kept)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         print("docs/conformance.md: %s" % re.search(r"^\d+ requirements: .*$", text, re.M).group())

@@ -104,6 +104,18 @@ def generator(work):
     got = results_of(work)
     result(got["C-006"] == "skipped" and got["C-005"] == "**not run**",
            "generator: a program that was skipped as a whole, one that ended early", got)
+    write(work + "/tests/a/test_x.log", "".join("not ok 1 - s: c: %s\n" % name for name in ("C001_C002_good", "P001_sent")))
+    write(work + "/tests/a/test_x.c", read(work + "/tests/a/test_x.c") + "START_TEST(P001_sent)\n")
+    write(work + "/tests/data/checks.json", json.dumps({"groups": [{"title": "Made up", "rows": [
+        {"id": "C-001", "key": "key", "ref": "0000 1"}, {"id": "P-001", "key": "key", "ref": "IB 1"},
+        {"id": "P-002", "key": "key", "ref": "IB 1", "not_tested": "it is a law of nature"}]}]}))
+    conformance.main(["write", work, work, "P"])
+    got = results_of(work)
+    result(got == {"C-001": "passed", "P-001": "**failed**", "P-002": "not tested: it is a law of nature"},
+           "generator: of one kind alone the others stay as they are; not tested, with its reason", got)
+    write(work + "/tests/a/test_y.c", "START_TEST(P002_after_all)\n")
+    result(any("not_tested in checks.json" in text for text in conformance.check(work)[0][1]),
+           "check: a reason for no test is told where there is one")
     os.remove(work + "/docs/conformance.md")
     result(complaints(work)[0] and complaints(work)[2], "check: no table is no good one")
     result(set(conformance.NOT_APPLICABLE) <= {"C-150", "S-025", "S-042", "X-011", "X-034", "X-035"},

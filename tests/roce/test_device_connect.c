@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection verbs of softroce over the loopback: what QPs get of what consumers have said. */
+#include "device_bed.h"
+
+#include <arpa/inet.h>
+
+#define A (&bed[0])
+#define B (&bed[1])
+
+#define RNR_TIMER_LEAST 1u /* 0 is the longest: 655.36 ms */
+
+static struct ri_connection *connection[2];
+static struct ri_listener *listener;
+static struct ri_connect_request asked;
+static struct sockaddr_in where_bound;
+static uint32_t asked_retry, asked_rnr;
+static struct ri_connection_event established[2];
+
+static void on_request(const struct ri_host *host, void *listener_context,
+                       struct ri_connection *passive, const struct ri_connect_request *request,
+                       void **connection_context)
+{
+    (void)host;
+    (void)listener_context;
+    asked = *request;
+    asked_retry = request->numbers->retry_count;
+    asked_rnr = request->numbers->rnr_retry;
+    connection[1] = passive;
+    *connection_context = &connection[1];
+}
+
+static void on_event(const struct ri_host *host, void *context,
+                     const struct ri_connection_event *event)
+{
+    (void)host;
+    if (event->type == RI_CONNECTION_ESTABLISHED)
+        established[context == &connection[1]] = *event;
+}
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                 .sin_port = htons(port) };
+}
+
+static void setup(void)
+{
+    const struct sockaddr_in where = loopback(0);
+    const struct ri_listen_param param = { .size = sizeof(param),
+                                           .address = (const struct sockaddr *)&where,
+                                           .backlog = 4 };
+    struct sockaddr_storage bound;
+
+    bed_type = RI_QP_RC;
+    bed_open(1, NULL);
+    memset(&asked, 0, sizeof(asked));
+    memset(established, 0, sizeof(established));
+    memset(connection, 0, sizeof(connection));
+    for (int i = 0; i < 2; i++) {
+        bed[i].fake.host.connection_request = on_request;
+        bed[i].fake.host.connection_event = on_event;
+    }
+    OK(B->fake.privileged.listen(B->fake.rnic, &param, B, &bound, &listener));
+    memcpy(&where_bound, &bound, sizeof(where_bound));
+}
+
+static bool is_asked(const void *arg)
+{
+    (void)arg;
+    return connection[1] != NULL;
+}
+
+static bool are_established(const void *arg)
+{
+    (void)arg;
+    return established[0].type && established[1].type;
+}
+
+static void teardown(void)
+{
+    OK(A->fake.privileged.connection_destroy(connection[0]));
+    OK(B->fake.privileged.connection_destroy(connection[1]));
+    OK(B->fake.privileged.listen_destroy(listener));
+    bed_close();
+}
+
+/* A asks, B accepts. */
+static void meet(struct ri_connect_param ask, struct ri_connect_param accept)
+{
+    ask.size = accept.size = sizeof(ask);
+    ask.deadline = accept.deadline = RI_NO_DEADLINE;
+    ask.destination = (const struct sockaddr *)&where_bound;
+    ask.negotiate_depths = accept.negotiate_depths = true;
+    OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
+    OK(A->fake.privileged.connect(connection[0], A->qp, &ask));
+    ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT), "no request");
+    OK(B->fake.privileged.accept(connection[1], B->qp, &accept));
+    ck_assert_msg(bed_wait(are_established, NULL, BED_TIMEOUT), "no connection");
+}
+
+static struct ri_qp_info info_of(struct end *end)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+
+    OK(end->fake.privileged.qp_query(end->qp, &info));
+    return info;
+}
+
+START_TEST(M010_each_side_begins_with_the_PSN_that_the_other_has_told)
+{
+    struct ri_qp_info a, b;
+
+    meet((struct ri_connect_param){ .ird = 4, .ord = 4 },
+         (struct ri_connect_param){ .ird = 4, .ord = 4 });
+    a = info_of(A);
+    b = info_of(B);
+    ck_assert_uint_eq(a.send_psn, b.receive_psn);
+    ck_assert_uint_eq(b.send_psn, a.receive_psn);
+    ck_assert_uint_ne(a.send_psn, b.send_psn); /* each is drawn */
+    ck_assert_uint_eq(a.destination_qpn, b.qpn);
+    ck_assert_uint_eq(b.destination_qpn, a.qpn);
+}
+END_TEST
+
+START_TEST(M011_no_side_asks_for_more_reads_than_the_other_serves)
+{
+    meet((struct ri_connect_param){ .ird = 3, .ord = 9 },
+         (struct ri_connect_param){ .ird = 16, .ord = 16 });
+    ck_assert_uint_eq(asked.ird, 3);
+    ck_assert_uint_eq(asked.ord, 9);
+    ck_assert_uint_eq(info_of(A).ird, 3);
+    ck_assert_uint_eq(info_of(A).ord, 9);
+    ck_assert_uint_eq(info_of(B).ird, 9);
+    ck_assert_uint_eq(info_of(B).ord, 3);
+    ck_assert_uint_eq(established[0].ord, 9);
+    ck_assert_uint_eq(established[1].ord, 3);
+}
+END_TEST
+
+START_TEST(M011_a_REP_with_less_lowers_what_was_asked_for)
+{
+    meet((struct ri_connect_param){ .ird = 8, .ord = 8 },
+         (struct ri_connect_param){ .ird = 2, .ord = 1 });
+    ck_assert_uint_eq(info_of(A).ord, 2);
+    ck_assert_uint_eq(info_of(A).ird, 1);
+    ck_assert_uint_eq(info_of(B).ird, 2);
+    ck_assert_uint_eq(info_of(B).ord, 1);
+}
+END_TEST
+
+/* The active side's retries are its own, and its RNR retries those of the REP; the passive side's
+ * are those of the REQ. The timer of RNR NAKs is not 0, which is the longest. */
+START_TEST(M041_retries_are_those_of_the_messages)
+{
+    struct ri_qp_info a, b;
+
+    meet(
+        (struct ri_connect_param){
+            .ird = 1, .ord = 1, .retries_given = true, .retry_count = 5, .rnr_retry_count = 6 },
+        (struct ri_connect_param){
+            .ird = 1, .ord = 1, .retries_given = true, .retry_count = 3, .rnr_retry_count = 4 });
+    a = info_of(A);
+    b = info_of(B);
+    ck_assert_uint_eq(asked_retry, 5);
+    ck_assert_uint_eq(asked_rnr, 6);
+    ck_assert_uint_eq(a.retry_count, 5);
+    ck_assert_uint_eq(a.rnr_retry, 4);
+    ck_assert_uint_eq(b.retry_count, 5);
+    ck_assert_uint_eq(b.rnr_retry, 6);
+    ck_assert_uint_ge(a.rnr_timer, RNR_TIMER_LEAST);
+    ck_assert_uint_ge(b.rnr_timer, RNR_TIMER_LEAST);
+}
+END_TEST
+
+/* Packet life time 18, ACK delay 15: 19; the passive side takes the octet of the REQ. */
+START_TEST(M040_the_ACK_timeout_is_that_of_the_REQ)
+{
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    ck_assert_uint_eq(info_of(A).timeout, 19);
+    ck_assert_uint_eq(info_of(B).timeout, 19);
+}
+END_TEST
+
+START_TEST(M040_the_ACK_timeout_of_the_consumer_is_told_and_used)
+{
+    meet(
+        (struct ri_connect_param){
+            .ird = 1, .ord = 1, .ack_timeout_given = true, .local_ack_timeout = 12 },
+        (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    ck_assert_uint_eq(info_of(A).timeout, 12);
+    ck_assert_uint_eq(info_of(B).timeout, 12);
+}
+END_TEST
+
+/* What a peer may do is the consumer's to say: a connection adds nothing to it, takes nothing. */
+START_TEST(M042_the_rights_of_the_peer_are_those_that_the_consumer_gave)
+{
+    uint32_t before[2];
+
+    OK(bed_to(A, RI_QPS_INIT));
+    before[0] = info_of(A).flags;
+    before[1] = info_of(B).flags;
+    meet((struct ri_connect_param){ .ird = 4, .ord = 4 },
+         (struct ri_connect_param){ .ird = 4, .ord = 4 });
+    ck_assert_uint_eq(info_of(A).flags, before[0]);
+    ck_assert_uint_eq(info_of(B).flags, before[1]);
+    ck_assert_uint_eq(before[0] & (RI_QP_WRITE_ENABLE | RI_QP_READ_ENABLE | RI_QP_ATOMIC_ENABLE),
+                      RI_QP_WRITE_ENABLE | RI_QP_READ_ENABLE | RI_QP_ATOMIC_ENABLE);
+    ck_assert_uint_eq(before[1] & RI_QP_WRITE_ENABLE, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_connect");
+    TCase *values = tc_case(suite, "values", setup, teardown);
+
+    tc_add_tests(values, M010_each_side_begins_with_the_PSN_that_the_other_has_told,
+                 M011_no_side_asks_for_more_reads_than_the_other_serves,
+                 M011_a_REP_with_less_lowers_what_was_asked_for,
+                 M041_retries_are_those_of_the_messages, M040_the_ACK_timeout_is_that_of_the_REQ,
+                 M040_the_ACK_timeout_of_the_consumer_is_told_and_used,
+                 M042_the_rights_of_the_peer_are_those_that_the_consumer_gave);
+    return tc_main(suite);
+}
