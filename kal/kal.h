@@ -264,6 +264,12 @@ enum ri_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
                              const struct ri_ah_attr *attr);
 enum ri_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
 
+/* As ri_privileged_ops.multicast_attach and multicast_detach. */
+enum ri_status kal_multicast_attach(struct kal_rnic *rnic, struct ri_qp *qp, const uint8_t gid[16],
+                                    uint16_t lid);
+enum ri_status kal_multicast_detach(struct kal_rnic *rnic, struct ri_qp *qp, const uint8_t gid[16],
+                                    uint16_t lid);
+
 /* ------------------------------------------------------------------------------------------------
  * Connections. Set A for every RNIC. All calls are of kind Lane: they start work in the lane and
  * return; the result is a connection_event. An error return means that nothing was started and no

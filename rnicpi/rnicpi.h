@@ -189,6 +189,8 @@ enum ri_transport {
 #define RI_FEATURE_SQD (UINT64_C(1) << 41)
 /* Set A, with RI_FEATURE_QP_NUMBERS: connections whose QP is the consumer's (rule "external-qp") */
 #define RI_FEATURE_EXTERNAL_QP (UINT64_C(1) << 42)
+/* UD QPs can be attached to multicast groups (rule "multicast"). With RI_FEATURE_UD */
+#define RI_FEATURE_MULTICAST (UINT64_C(1) << 43)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -226,7 +228,9 @@ struct ri_rnic_attr {
     char wire[32];
     char pci_address[16];
     uint8_t node_guid[8];
-    uint64_t reserved[4];
+    /* RI_FEATURE_MULTICAST: groups that have QPs at one time, and QPs of one group. */
+    uint32_t max_multicast_groups, max_multicast_qps;
+    uint64_t reserved[3];
 };
 
 struct ri_address {
@@ -1632,6 +1636,22 @@ struct ri_privileged_ops {
      * reported. INVALID_ARGUMENT: no such port. [kal | any | may block] */
     enum ri_status (*query_gids)(struct ri_rnic *rnic, uint32_t port, struct ri_gid *gids,
                                  uint32_t *count);
+
+    /*
+     * {multicast} RI_FEATURE_MULTICAST (InfiniBand 10.5): the UD QP gets a copy of each datagram to
+     * the group, as long as it is in RTS and the Q_Key is its own; `lid` is the group's on
+     * InfiniBand, and not looked at on Ethernet. Over RoCE the GID is an IP group, IPv4 as
+     * ::ffff:224.0.0.0/100, which the device joins. Datagrams go to a group by an address handle
+     * with its GID and the QPN FFFFFF; no QP needs to be attached for that.
+     *
+     * attach: INVALID_ARGUMENT: the QP is not RI_QP_UD, or the GID is none of a group; LIMIT:
+     * max_multicast_groups, max_multicast_qps; UNREACHABLE: no address of the port can join it;
+     * NO_RESOURCES. The same pair twice is one attachment. In every state of the QP. detach:
+     * INVALID_ARGUMENT: it is not attached. Afterwards no copy of a datagram is begun.
+     * {multicast-destroy} qp_destroy: BUSY while the QP is attached. [kal | any | may block]
+     */
+    enum ri_status (*multicast_attach)(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid);
+    enum ri_status (*multicast_detach)(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid);
 };
 
 /* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock.

@@ -122,6 +122,8 @@ static const struct {
     PRIVILEGED(local_take, RI_FEATURE_LOCAL),
     PRIVILEGED(local_drop, RI_FEATURE_LOCAL),
     PRIVILEGED(query_gids, RI_FEATURE_QP_NUMBERS),
+    PRIVILEGED(multicast_attach, RI_FEATURE_MULTICAST),
+    PRIVILEGED(multicast_detach, RI_FEATURE_MULTICAST),
     USER(post_send, ALWAYS),
     USER(post_recv, ALWAYS),
     USER(post_srq_recv, RI_FEATURE_SRQ),

@@ -45,6 +45,8 @@ ABSENT(mw_free, struct ri_mw *mw)
 ABSENT(ah_create, struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah)
 ABSENT(ah_modify, struct ri_ah *ah, const struct ri_ah_attr *attr)
 ABSENT(ah_destroy, struct ri_ah *ah)
+ABSENT(multicast_attach, struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
+ABSENT(multicast_detach, struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
 ABSENT(connection_create, struct ri_rnic *rnic, void *context, struct ri_connection **connection)
 ABSENT(connection_destroy, struct ri_connection *connection)
 ABSENT(resolve, struct ri_connection *connection, const struct ri_connect_param *param)
@@ -171,6 +173,8 @@ const struct ri_privileged_ops ri_default_privileged_ops = {
     .local_take = no_local_take,
     .local_drop = no_local_drop,
     .query_gids = no_query_gids,
+    .multicast_attach = no_multicast_attach,
+    .multicast_detach = no_multicast_detach,
 };
 
 const struct ri_user_ops ri_default_user_ops = {

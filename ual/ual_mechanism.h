@@ -470,6 +470,10 @@ UAL_PUBLIC enum ri_status ual_qp_close(struct ual_qp *qp);
 UAL_PUBLIC enum ri_status ual_qp_modify(struct ual_qp *qp, const struct ri_qp_modify *modify);
 UAL_PUBLIC enum ri_status ual_qp_set_state(struct ual_qp *qp, enum ri_qp_state state);
 UAL_PUBLIC enum ri_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info);
+/* The UD QP gets what is sent to the group, see ri_privileged_ops.multicast_attach. A QP is freed
+ * when it is attached to none. */
+UAL_PUBLIC enum ri_status ual_qp_attach(struct ual_qp *qp, const uint8_t gid[16], uint16_t lid);
+UAL_PUBLIC enum ri_status ual_qp_detach(struct ual_qp *qp, const uint8_t gid[16], uint16_t lid);
 UAL_PUBLIC enum ri_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
                                           size_t *count);
 /* To IDLE from any state; outstanding work completes flushed on the way. No connection has it. No

@@ -332,6 +332,7 @@ struct vb_qp {
     struct vb_qp_counting *counting; /* NULL: no completion counter is attached */
     struct vb_source async;
     atomic_bool aborts;          /* this side ends the connection: its end is no trouble */
+    struct vb_group *groups;     /* multicast.c */
     struct vb_qp *namesake;      /* the next QP with this number, of another context */
     _Atomic uint8_t rnr_retry;   /* agreed with the peer; 0: a Send without a receive is an error */
     uint32_t flags;              /* enum vb_qp_flags */

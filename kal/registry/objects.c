@@ -257,6 +257,18 @@ enum ri_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah, const stru
     return kal_rnic_answer(rnic->ops.ah_modify(ah, attr));
 }
 
+enum ri_status kal_multicast_attach(struct kal_rnic *rnic, struct ri_qp *qp, const uint8_t gid[16],
+                                    uint16_t lid)
+{
+    return kal_rnic_answer(rnic->ops.multicast_attach(qp, gid, lid));
+}
+
+enum ri_status kal_multicast_detach(struct kal_rnic *rnic, struct ri_qp *qp, const uint8_t gid[16],
+                                    uint16_t lid)
+{
+    return kal_rnic_answer(rnic->ops.multicast_detach(qp, gid, lid));
+}
+
 enum ri_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
 {
     return destroyed(rnic, KAL_ACCOUNT_AH, rnic->ops.ah_destroy(ah));

@@ -105,6 +105,10 @@ TIMED(ah_create, RNIC_OF(pd, pd),
       (struct ri_pd * pd, const struct ri_ah_attr *attr, struct ri_ah **ah), (pd, attr, ah))
 TIMED(ah_modify, RNIC_OF(ah, ah), (struct ri_ah * ah, const struct ri_ah_attr *attr), (ah, attr))
 TIMED(ah_destroy, RNIC_OF(ah, ah), (struct ri_ah * ah), (ah))
+TIMED(multicast_attach, RNIC_OF(qp, qp), (struct ri_qp * qp, const uint8_t gid[16], uint16_t lid),
+      (qp, gid, lid))
+TIMED(multicast_detach, RNIC_OF(qp, qp), (struct ri_qp * qp, const uint8_t gid[16], uint16_t lid),
+      (qp, gid, lid))
 TIMED(connection_create, RNIC(ri),
       (struct ri_rnic * ri, void *context, struct ri_connection **connection),
       (ri, context, connection))

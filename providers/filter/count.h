@@ -39,6 +39,8 @@
     X(ah_create)          \
     X(ah_modify)          \
     X(ah_destroy)         \
+    X(multicast_attach)   \
+    X(multicast_detach)   \
     X(connection_create)  \
     X(connection_destroy) \
     X(resolve)            \

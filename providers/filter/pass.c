@@ -17,6 +17,7 @@ const char *const pass_verb_names[PASS_VERBS] = {
     [PASS_MW_ALLOCATE] = "mw_allocate",
     [PASS_AH_CREATE] = "ah_create",
     [PASS_AH_MODIFY] = "ah_modify",
+    [PASS_MULTICAST_ATTACH] = "multicast_attach",
     [PASS_CONNECTION_CREATE] = "connection_create",
     [PASS_RESOLVE] = "resolve",
     [PASS_LISTEN] = "listen",

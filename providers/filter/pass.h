@@ -31,6 +31,7 @@ enum pass_verb {
     PASS_MW_ALLOCATE,
     PASS_AH_CREATE,
     PASS_AH_MODIFY,
+    PASS_MULTICAST_ATTACH,
     PASS_CONNECTION_CREATE,
     PASS_RESOLVE,
     PASS_LISTEN,
@@ -212,6 +213,8 @@ enum ri_status pass_mw_free(struct ri_mw *mw);
 enum ri_status pass_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
 enum ri_status pass_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr);
 enum ri_status pass_ah_destroy(struct ri_ah *ah);
+enum ri_status pass_multicast_attach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid);
+enum ri_status pass_multicast_detach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid);
 enum ri_status pass_rnic_counters(struct ri_rnic *rnic, const char **names, uint64_t *values,
                                   size_t *count);
 enum ri_status pass_qp_counters(struct ri_qp *qp, const char **names, uint64_t *values,
@@ -277,7 +280,8 @@ bool pass_lane_arm(struct ri_lane *lane);
     .disconnect = of##disconnect, .service_request = of##service_request,                        \
     .service_reply = of##service_reply, .qp_counters = pass_qp_counters,                         \
     .local_make = pass_local_make, .local_take = pass_local_take, .local_drop = pass_local_drop, \
-    .query_gids = of##query_gids
+    .query_gids = of##query_gids, .multicast_attach = of##multicast_attach,                      \
+    .multicast_detach = of##multicast_detach
 
 /* The same of the data path; it adds cq_peek. */
 #define PASS_DATA_TABLE(of)                                                                     \

@@ -457,3 +457,20 @@ enum ri_status pass_ah_destroy(struct ri_ah *ah)
         free(old);
     return status;
 }
+
+/* ---- groups ---- */
+
+enum ri_status pass_multicast_attach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+    struct pass_qp *pass = PASS_OF(qp, qp);
+    enum ri_status status = pass_call(pass->rnic, PASS_MULTICAST_ATTACH);
+
+    return status != RI_OK ? status : pass->rnic->ops->multicast_attach(pass->below, gid, lid);
+}
+
+enum ri_status pass_multicast_detach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+    struct pass_qp *pass = PASS_OF(qp, qp);
+
+    return pass->rnic->ops->multicast_detach(pass->below, gid, lid);
+}

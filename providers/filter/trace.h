@@ -119,6 +119,8 @@ enum ri_status trace_mw_allocate(struct ri_pd *pd, bool narrow, void *context, u
                                  struct ri_mw **mw);
 enum ri_status trace_mw_free(struct ri_mw *mw);
 enum ri_status trace_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
+enum ri_status trace_multicast_attach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid);
+enum ri_status trace_multicast_detach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid);
 enum ri_status trace_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr);
 enum ri_status trace_ah_destroy(struct ri_ah *ah);
 

@@ -86,17 +86,21 @@ enum ri_status trace_mw_free(struct ri_mw *mw)
 
 /* ---- address handles ---- */
 
+static void put_gid(struct trace_line *line, const uint8_t octets[16])
+{
+    struct sockaddr_in6 gid = { .sin6_family = AF_INET6 };
+
+    memcpy(&gid.sin6_addr, octets, sizeof(gid.sin6_addr));
+    trace_address(line, "gid", (const struct sockaddr *)&gid);
+}
+
 void trace_path(struct trace_line *line, const struct ri_ah_attr *attr)
 {
     trace_number(line, "port", attr->port);
     if (attr->destination_lid)
         trace_number(line, "lid", attr->destination_lid);
-    if (attr->global) {
-        struct sockaddr_in6 gid = { .sin6_family = AF_INET6 };
-
-        memcpy(&gid.sin6_addr, attr->destination_gid, sizeof(gid.sin6_addr));
-        trace_address(line, "gid", (const struct sockaddr *)&gid);
-    }
+    if (attr->global)
+        put_gid(line, attr->destination_gid);
 }
 
 enum ri_status trace_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah)
@@ -127,4 +131,24 @@ enum ri_status trace_ah_destroy(struct ri_ah *ah)
 
     BEGIN(line, PASS_OF(ah, ah), PASS_KIND_AH, "ah_destroy");
     return trace_end(&line, pass_ah_destroy(ah));
+}
+
+/* ---- groups ---- */
+
+enum ri_status trace_multicast_attach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+    struct trace_line line;
+
+    BEGIN(line, PASS_OF(qp, qp), PASS_KIND_QP, "multicast_attach");
+    put_gid(&line, gid);
+    return trace_end(&line, pass_multicast_attach(qp, gid, lid));
+}
+
+enum ri_status trace_multicast_detach(struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+    struct trace_line line;
+
+    BEGIN(line, PASS_OF(qp, qp), PASS_KIND_QP, "multicast_detach");
+    put_gid(&line, gid);
+    return trace_end(&line, pass_multicast_detach(qp, gid, lid));
 }

@@ -68,6 +68,10 @@
       (struct ibv_qp * qp, struct ibv_qp_attr * attr, int mask, struct ibv_qp_init_attr *init),   \
       (qp, attr, mask, init))                                                                     \
     C(int, destroy_qp, ibv_destroy_qp, (struct ibv_qp * qp), (qp))                                \
+    C(int, attach_mcast, ibv_attach_mcast,                                                        \
+      (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))               \
+    C(int, detach_mcast, ibv_detach_mcast,                                                        \
+      (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))               \
     C(int, get_async_event, ibv_get_async_event,                                                  \
       (struct ibv_context * context, struct ibv_async_event * event), (context, event))           \
     V(ack_async_event, ibv_ack_async_event, (struct ibv_async_event * event), (event))            \

@@ -60,6 +60,8 @@ struct rdmacore_calls {
     int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
                     struct ibv_qp_init_attr *init);
     int (*destroy_qp)(struct ibv_qp *qp);
+    int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+    int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
     int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
     void (*ack_async_event)(struct ibv_async_event *event);

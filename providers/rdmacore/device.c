@@ -68,6 +68,8 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
                  RI_FEATURE_QP_NUMBERS | RI_FEATURE_UC | RI_FEATURE_SQD | RI_FEATURE_EXTERNAL_QP;
     if (!rnic->iwarp && device->max_ah > 0)
         found |= RI_FEATURE_UD;
+    if (found & RI_FEATURE_UD && device->max_mcast_grp > 0 && device->max_mcast_qp_attach > 0)
+        found |= RI_FEATURE_MULTICAST;
     if (device->max_srq > 0 && device->max_srq_wr > 0) {
         found |= RI_FEATURE_SRQ;
         if (device->device_cap_flags & IBV_DEVICE_SRQ_RESIZE)
@@ -147,6 +149,10 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         attr->service_request_private_data = IB_SERVICE_DATA;
         attr->service_reply_private_data = IB_ANSWER_DATA;
         attr->service_qkey = RDMA_UDP_QKEY; /* librdmacm supports no other value */
+    }
+    if (attr->features & RI_FEATURE_MULTICAST) {
+        attr->max_multicast_groups = count_of(device->max_mcast_grp);
+        attr->max_multicast_qps = count_of(device->max_mcast_qp_attach);
     }
     rnic->windows = attr->max_mw != 0;
     rnic->ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;

@@ -36,6 +36,8 @@ enum ri_status rdmacore_ah_create(struct ri_pd *base, const struct ri_ah_attr *a
                                   struct ri_ah **out);
 enum ri_status rdmacore_ah_modify(struct ri_ah *base, const struct ri_ah_attr *attr);
 enum ri_status rdmacore_ah_destroy(struct ri_ah *base);
+enum ri_status rdmacore_multicast_attach(struct ri_qp *base, const uint8_t gid[16], uint16_t lid);
+enum ri_status rdmacore_multicast_detach(struct ri_qp *base, const uint8_t gid[16], uint16_t lid);
 enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
                                   struct ri_cq **out);
 enum ri_status rdmacore_cq_resize(struct ri_cq *base, uint32_t *depth);
@@ -89,7 +91,8 @@ enum ri_status rdmacore_service_reply(struct ri_connection *base,
     .pd_destroy = rdmacore_pd_destroy, .cq_create = rdmacore_cq_create,                   \
     .cq_resize = rdmacore_cq_resize, .cq_destroy = rdmacore_cq_destroy,                   \
     .ah_create = rdmacore_ah_create, .ah_modify = rdmacore_ah_modify,                     \
-    .ah_destroy = rdmacore_ah_destroy, .resolve = rdmacore_resolve,                       \
+    .ah_destroy = rdmacore_ah_destroy, .multicast_attach = rdmacore_multicast_attach,     \
+    .multicast_detach = rdmacore_multicast_detach, .resolve = rdmacore_resolve,           \
     .service_request = rdmacore_service_request, .service_reply = rdmacore_service_reply, \
     .qp_create = rdmacore_qp_create, .qp_modify = rdmacore_qp_modify,                     \
     .qp_query = rdmacore_qp_query, .qp_destroy = rdmacore_qp_destroy,                     \

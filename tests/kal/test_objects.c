@@ -638,6 +638,8 @@ ANSWERS(mr_register, struct ri_pd *of, const struct ri_mr_attr *attr, struct ri_
 ANSWERS(mr_reregister, struct ri_mr *mr, struct ri_pd *of, const struct ri_mr_attr *attr,
         struct ri_mr_keys *keys)
 ANSWERS(ah_modify, struct ri_ah *ah, const struct ri_ah_attr *attr)
+ANSWERS(multicast_attach, struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
+ANSWERS(multicast_detach, struct ri_qp *qp, const uint8_t gid[16], uint16_t lid)
 #pragma GCC diagnostic pop
 
 /* kal forgets the RNIC, unless it is to call again: it is closed in spite of the answer. */
@@ -676,6 +678,8 @@ static void each_control_verb_gives(enum ri_status status)
     ck_assert_int_eq(kal_region_create(rnic, pd, &mr, &made_region), status);
     ck_assert_int_eq(kal_region_modify(rnic, &region, pd, &mr), status);
     ck_assert_int_eq(kal_ah_modify(rnic, NULL, NULL), status);
+    ck_assert_int_eq(kal_multicast_attach(rnic, NULL, port.gid, 0), status);
+    ck_assert_int_eq(kal_multicast_detach(rnic, NULL, port.gid, 0), status);
 }
 
 static const struct {
@@ -716,6 +720,8 @@ START_TEST(test_answers_are_statuses_of_the_interface)
     ops->mr_register = answer_mr_register;
     ops->mr_reregister = answer_mr_reregister;
     ops->ah_modify = answer_ah_modify;
+    ops->multicast_attach = answer_multicast_attach;
+    ops->multicast_detach = answer_multicast_detach;
     answered = (enum ri_status)answers[_i].provider;
     each_control_verb_gives(answers[_i].verb);
     rnic->ops = own;

@@ -20,6 +20,7 @@ SYMBOLS = [
       'providers/software/local/socket': 'the local wire',
       'providers/software/roce/net/sockets': 'the sockets of a RoCE port',
       'providers/software/roce/net/port': 'likewise',
+      'providers/software/roce/net/multicast': 'the sockets of RoCE groups',
       'providers/software/roce/net/send': 'likewise',
       'providers/software/roce/net/receive': 'likewise',
       'providers/software/roce/net/reach': 'asks whether anybody is at a RoCE port',

@@ -158,6 +158,9 @@ static int call_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex 
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_mw = 100,
         .max_ah = 50,
+        .max_mcast_grp = 20,
+        .max_mcast_qp_attach = 5,
+        .max_total_mcast_qp_attach = 100,
         .max_srq = 100,
         .max_srq_wr = 128,
         .max_srq_sge = 3,
@@ -308,6 +311,31 @@ static int call_destroy_ah(struct ibv_ah *ah)
     return fake_gone(ah);
 }
 
+/* One group of one QP. */
+static struct {
+    struct ibv_qp *qp;
+    union ibv_gid gid;
+    uint16_t lid;
+} attached;
+
+static int call_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    if (fake_refused())
+        return errno;
+    attached.qp = qp;
+    attached.gid = *gid;
+    attached.lid = lid;
+    return 0;
+}
+
+static int call_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    if (attached.qp != qp || attached.lid != lid || memcmp(&attached.gid, gid, sizeof(*gid)) != 0)
+        return EINVAL;
+    attached.qp = NULL;
+    return 0;
+}
+
 /* ---- asynchronous events ---- */
 
 void fake_async(enum ibv_event_type type, void *element)
@@ -377,6 +405,8 @@ void fake_device_calls(struct rdmacore_calls *calls)
     calls->dealloc_mw = call_dealloc_mw;
     calls->create_ah = call_create_ah;
     calls->destroy_ah = call_destroy_ah;
+    calls->attach_mcast = call_attach_mcast;
+    calls->detach_mcast = call_detach_mcast;
     calls->get_async_event = call_get_async_event;
     calls->ack_async_event = call_ack_async_event;
 }

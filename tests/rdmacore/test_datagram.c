@@ -581,6 +581,24 @@ START_TEST(handle_of_infiniband)
 }
 END_TEST
 
+START_TEST(group_of_a_queue_pair)
+{
+    const uint8_t group[16] = { 0xff, 0x12, [15] = 1 };
+    struct ri_qp *qp;
+
+    ck_assert_int_eq(make_qp(0, NULL, &qp), RI_OK);
+    fake_fail_call(1, EINVAL); /* of the kernel: no group */
+    ck_assert_int_eq(ops()->multicast_attach(qp, group, 0xc001), RI_ERR_INVALID_ARGUMENT);
+    fake_fail_call(1, ENOMEM);
+    ck_assert_int_eq(ops()->multicast_attach(qp, group, 0xc001), RI_ERR_NO_RESOURCES);
+    ck_assert_int_eq(ops()->multicast_attach(qp, group, 0xc001), RI_OK);
+    ck_assert_int_eq(ops()->multicast_detach(qp, group, 0xc002), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ops()->multicast_detach(qp, group, 0xc001), RI_OK);
+    ck_assert_int_eq(ops()->multicast_detach(qp, group, 0xc001), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ops()->qp_destroy(qp), RI_OK);
+}
+END_TEST
+
 START_TEST(second_port)
 {
     struct ri_ah_attr attr = towards("fe80::2");
@@ -611,7 +629,8 @@ int main(void)
     tcase_add_loop_test(queues, error_makes_it_nonoperational_once, 0, 2);
     tc_add_tests(queues, error_without_a_poll, send_is_addressed, wrong_sends);
     tcase_add_loop_test(queues, source_is_told, 0, 5);
-    tc_add_tests(queues, header_in_pieces, receives_of_an_srq, memory_gone_before_the_queue_pair);
+    tc_add_tests(queues, header_in_pieces, receives_of_an_srq, group_of_a_queue_pair,
+                 memory_gone_before_the_queue_pair);
     tc_add_rows(handles, source_of_a_handle, choices);
     tc_add_tests(handles, no_source_of_that_kind, handle_is_made_and_changed,
                  handle_cannot_be_changed);

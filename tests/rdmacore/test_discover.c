@@ -246,6 +246,8 @@ static void numbers_are(const struct ri_rnic_attr *attr)
         { "accept_private_data", attr->accept_private_data, 196 },
         { "reject_private_data", attr->reject_private_data, 148 },
         { "max_ah", attr->max_ah, 50 },
+        { "max_multicast_groups", attr->max_multicast_groups, 20 },
+        { "max_multicast_qps", attr->max_multicast_qps, 5 },
         { "max_ud_send", attr->max_ud_send, 1024 },
         { "service_request_private_data", attr->service_request_private_data, 180 },
         { "service_reply_private_data", attr->service_reply_private_data, 136 },

@@ -111,6 +111,7 @@ extern struct fk {
     uint32_t more_cqes;                    /* extra entries that a new CQ gets */
     enum ri_arm armed_kind;                /* of the last arm */
     struct ri_ah_attr ah;                  /* of the last create or modify */
+    uint8_t group[16];                     /* that a QP is attached to */
     unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
     struct ri_service_reply service_reply; /* the last; pointers are stale */
     enum ri_status listen_kind[2];         /* result of a listen for connections, for datagrams */

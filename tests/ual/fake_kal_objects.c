@@ -647,3 +647,26 @@ enum ri_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
     free(ah);
     return RI_OK;
 }
+
+enum ri_status kal_multicast_attach(struct kal_rnic *rnic, struct ri_qp *qp, const uint8_t gid[16],
+                                    uint16_t lid)
+{
+    (void)rnic, (void)qp, (void)lid;
+    pthread_mutex_lock(&fk_lock);
+    memcpy(fk.group, gid, sizeof(fk.group));
+    pthread_mutex_unlock(&fk_lock);
+    return RI_OK;
+}
+
+enum ri_status kal_multicast_detach(struct kal_rnic *rnic, struct ri_qp *qp, const uint8_t gid[16],
+                                    uint16_t lid)
+{
+    enum ri_status status;
+
+    (void)rnic, (void)qp, (void)lid;
+    pthread_mutex_lock(&fk_lock);
+    status = memcmp(fk.group, gid, sizeof(fk.group)) != 0 ? RI_ERR_INVALID_ARGUMENT : RI_OK;
+    memset(fk.group, 0, sizeof(fk.group));
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}

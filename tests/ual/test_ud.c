@@ -194,12 +194,25 @@ START_TEST(address_handle_refused)
 }
 END_TEST
 
+START_TEST(groups_of_an_endpoint)
+{
+    const uint8_t group[16] = { 0xff, 0x12 }, other[16] = { 0xff, 0x13 };
+
+    ok(create_ud(&ud));
+    ok(ual_qp_attach(&ud->qp, group, 0));
+    ck_assert_mem_eq(fk.group, group, sizeof(group));
+    fails(ual_qp_detach(&ud->qp, other, 0), RI_ERR_INVALID_ARGUMENT);
+    ok(ual_qp_attach(&ud->qp, group, 0));
+    ok(ual_qp_detach(&ud->qp, group, 0));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("datagrams");
     TCase *tc = tc_case(suite, "ud", open_datagrams, close_ia);
 
     tc_add_tests(tc, endpoint, endpoint_refused, adapter_key, error_and_reset, modified,
-                 no_connection, address_handle, address_handle_refused);
+                 no_connection, address_handle, address_handle_refused, groups_of_an_endpoint);
     return tc_main(suite);
 }

@@ -60,6 +60,8 @@ void calls_leave(const char *before)
     X(ah_create, (struct ri_pd *p, const struct ri_ah_attr *a, struct ri_ah **h), (p, a, h))    \
     X(ah_modify, (struct ri_ah *h, const struct ri_ah_attr *a), (h, a))                         \
     X(ah_destroy, (struct ri_ah *h), (h))                                                       \
+    X(multicast_attach, (struct ri_qp *q, const uint8_t g[16], uint16_t l), (q, g, l))          \
+    X(multicast_detach, (struct ri_qp *q, const uint8_t g[16], uint16_t l), (q, g, l))          \
     X(connection_create, (struct ri_rnic *r, void *x, struct ri_connection **c), (r, x, c))     \
     X(connection_destroy, (struct ri_connection *c), (c))                                       \
     X(resolve, (struct ri_connection *c, const struct ri_connect_param *p), (c, p))             \

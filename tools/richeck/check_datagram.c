@@ -169,6 +169,32 @@ static void fails_once(void)
            (int)node_state(&a.node));
 }
 
+/* Groups are those of organizations (RFC 2365, RFC 4291): who else hears nothing of them. */
+static void attaches_to_groups(void)
+{
+    static const uint8_t ipv6[16] = { 0xff, 0x18, [15] = 0x77 };
+    static const uint8_t ipv4[16] = { [10] = 0xff, 0xff, 239, 192, 7, 7 };
+    struct ri_port_attr port = { .size = sizeof(port) };
+    const uint8_t *group;
+    struct node other;
+
+    begin();
+    bed_need(RI_FEATURE_MULTICAST, "RI_FEATURE_MULTICAST");
+    EXPECT_STATUS(bed.control.query_port(bed.rnic, &port), RI_OK);
+    group = port.link_ethernet && !memcmp(port.gid, ipv4, 12) ? ipv4 : ipv6;
+    node_create(&other, NULL);
+    EXPECT_STATUS(bed.control.multicast_attach(other.qp, group, 0), RI_ERR_INVALID_ARGUMENT);
+    EXPECT_STATUS(bed.control.multicast_attach(b.node.qp, port.gid, 0), RI_ERR_INVALID_ARGUMENT);
+    EXPECT_STATUS(bed.control.multicast_detach(b.node.qp, group, 0), RI_ERR_INVALID_ARGUMENT);
+    EXPECT_STATUS(bed.control.multicast_attach(b.node.qp, group, 0), RI_OK);
+    EXPECT_STATUS(bed.control.multicast_attach(b.node.qp, group, 0), RI_OK);
+    EXPECT(bed.control.qp_destroy(b.node.qp) == RI_ERR_BUSY,
+           "{multicast-destroy} a QP that is attached is destroyed");
+    EXPECT_STATUS(bed.control.multicast_detach(b.node.qp, group, 0), RI_OK);
+    EXPECT_STATUS(bed.control.multicast_detach(b.node.qp, group, 0), RI_ERR_INVALID_ARGUMENT);
+    EXPECT_STATUS(bed.control.qp_destroy(b.node.qp), RI_OK);
+}
+
 const struct check datagram_checks[] = {
     { "ud-send", "datagram", "a datagram arrives behind 40 octets; the receive says from whom",
       carries_datagrams, 0, NULL },
@@ -180,5 +206,7 @@ const struct check datagram_checks[] = {
       NULL },
     { "ud-error", "qp-ud", "the first error takes a UD QP to ERROR, with an event", fails_once, 0,
       "ud-send" },
+    { "ud-multicast", "multicast", "a UD QP is attached to groups, once to each",
+      attaches_to_groups, 0, NULL },
     { .name = NULL },
 };

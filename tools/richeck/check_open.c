@@ -249,6 +249,10 @@ static void attributes_agree(void)
            "the features of windows and max_mw %u disagree", bed.attr.max_mw);
     EXPECT(!(bed.attr.features & RI_FEATURE_UD) == !bed.attr.max_ah,
            "RI_FEATURE_UD and max_ah %u disagree", bed.attr.max_ah);
+    EXPECT(!(bed.attr.features & RI_FEATURE_MULTICAST) == !bed.attr.max_multicast_groups &&
+               !bed.attr.max_multicast_groups == !bed.attr.max_multicast_qps,
+           "RI_FEATURE_MULTICAST, max_multicast_groups %u and max_multicast_qps %u disagree",
+           bed.attr.max_multicast_groups, bed.attr.max_multicast_qps);
     EXPECT(!(bed.attr.features & RI_FEATURE_READ_MULTI_SGE) == (bed.attr.max_read_sge == 1),
            "RI_FEATURE_READ_MULTI_SGE and max_read_sge %u disagree", bed.attr.max_read_sge);
     EXPECT(bed.attr.connect_private_data <= RI_MAX_PRIVATE_DATA &&

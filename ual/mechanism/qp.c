@@ -187,6 +187,19 @@ enum ri_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info)
     return status;
 }
 
+enum ri_status ual_qp_attach(struct ual_qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+    enum ri_status status = ual_device_alive(qp->object.device);
+
+    return status == RI_OK ? kal_multicast_attach(rnic_of(qp->object.device), qp->qp, gid, lid)
+                           : status;
+}
+
+enum ri_status ual_qp_detach(struct ual_qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+    return kal_multicast_detach(rnic_of(qp->object.device), qp->qp, gid, lid);
+}
+
 enum ri_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
                                size_t *count)
 {

@@ -229,6 +229,10 @@ void vb_qp_event(struct ual_qp *qp, const struct ri_event *event);
 #define VB_INLINE_MAX 1024u
 int vb_inline_open(struct vb_qp *qp, struct ual_pd *pd, uint32_t places, uint32_t octets);
 void vb_inline_close(struct vb_qp *qp);
+
+/* ---- multicast.c ---- */
+/* To any group. */
+bool vb_qp_is_attached(struct vb_qp *qp);
 /* Copies the inline data to the slot `ahead` places behind the posted requests, and sets sge to it.
  * False: too much data. The caller holds qp->lock until vb_inline_posted. */
 bool vb_inline_copy(struct vb_qp *qp, uint32_t ahead, const struct ibv_data_buf *buffers,

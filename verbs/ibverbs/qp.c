@@ -359,6 +359,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     struct vb_qp *qp = vb_qp_of(ibv);
     enum ri_status status;
 
+    if (vb_qp_is_attached(qp))
+        return EBUSY;
     vb_qp_connector(qp, NULL, NULL);
     pin_cqs(qp, 1);
     vb_qp_counting_take(qp);

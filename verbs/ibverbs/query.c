@@ -39,6 +39,11 @@ static unsigned int flags_of(uint64_t features)
     return flags;
 }
 
+static int product(int a, int b)
+{
+    return a * (int64_t)b > INT_MAX ? INT_MAX : a * b;
+}
+
 static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr *attr)
 {
     attr->max_qp = count(rnic->max_qp);
@@ -55,12 +60,13 @@ static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr 
     attr->max_srq = count(rnic->max_srq);
     attr->max_srq_wr = count(rnic->max_srq_wr);
     attr->max_srq_sge = count(rnic->max_srq_sge);
+    attr->max_mcast_grp = count(rnic->max_multicast_groups);
+    attr->max_mcast_qp_attach = count(rnic->max_multicast_qps);
+    attr->max_total_mcast_qp_attach = product(attr->max_mcast_grp, attr->max_mcast_qp_attach);
     /* struct ibv_qp_attr has one octet for each */
     attr->max_qp_rd_atom = count(min_u32(rnic->max_ird, UINT8_MAX));
     attr->max_qp_init_rd_atom = count(min_u32(rnic->max_ord, UINT8_MAX));
-    attr->max_res_rd_atom = (int)(attr->max_qp_rd_atom * (int64_t)attr->max_qp > INT_MAX
-                                      ? INT_MAX
-                                      : attr->max_qp_rd_atom * (int64_t)attr->max_qp);
+    attr->max_res_rd_atom = product(attr->max_qp_rd_atom, attr->max_qp);
 }
 
 static void fill_device(struct vb_context *context, struct ibv_device_attr *attr)

@@ -24,6 +24,9 @@
 
 /* Elements of a request that is sent: a packet may have all of them. */
 #define SEND_SGE_MAX 30u
+/* Groups that have QPs, and QPs of one. */
+#define ROCE_GROUPS    256u
+#define ROCE_GROUP_QPS 64u
 /* Threads that send on one address at the same time, before others wait. */
 #define SENDERS 8u
 
@@ -43,9 +46,9 @@ struct roce_sender {
     struct net_tx *tx;
 };
 
-/* An address in use, until the RNIC is closed. */
+/* An address in use, until the RNIC is closed; or a group, while QPs are attached to it. */
 struct roce_port {
-    struct roce_port *next; /* behind it are older ones */
+    _Atomic(struct roce_port *) next; /* behind it are older ones */
     struct roce_rnic *rnic;
     struct net_port *net;
     struct ri_watch *watch, *gsi_watch;
@@ -56,6 +59,10 @@ struct roce_port {
     atomic_bool readable, writable;
     uint32_t silent;    /* passes that found nothing; of the pass */
     uint64_t overflows; /* of the socket's buffer, when it was looked at last; of the pass */
+    /* Of a group: QPNs, ROCE_GROUP_QPS places, 0: free. NULL: it is an address. */
+    _Atomic uint32_t *attached;
+    uint32_t attached_count; /* under lock */
+    struct roce_port *gone;  /* of roce_rnic.gone */
 };
 
 /* Written by the pass. */
@@ -65,11 +72,13 @@ struct roce_counters {
 
 struct roce_connection;
 
-/* What the connection verbs, which stand on all else, do for what is below them. */
+/* What groups and the connection verbs, which stand on all else, do for what is below them. */
 struct roce_above {
     enum ri_status (*watch)(struct roce_rnic *device);
     enum ri_status (*watch_port)(struct roce_port *port);
     void (*unwatch)(struct roce_rnic *device);
+    /* The table of GIDs has changed. Under lock. */
+    void (*addresses_changed)(struct roce_rnic *device);
     /* A packet to QP 1. In a pass. */
     void (*take)(struct roce_port *port, const struct net_packet *packet,
                  const struct bth_packet *parsed);
@@ -106,7 +115,9 @@ struct roce_rnic {
     int gids_fd; /* -1: changes are not told */
     struct ri_watch *gids_watch, *share_watch;
     _Atomic(struct roce_port *) ports;
-    bool datagrams; /* a QP for them has begun: all addresses are open. Under lock */
+    uint32_t groups;        /* of these; under lock */
+    struct roce_port *gone; /* groups whose memory a pass may still use; under lock */
+    bool datagrams;         /* a QP for them has begun: all addresses are open. Under lock */
     atomic_ullong ahs;
     /* QPs from RTR on, by what is above the slot's bits of their numbers. */
     _Atomic(struct roce_qp *) *table;
@@ -157,7 +168,8 @@ struct roce_qp {
     /* Whose it is: under cm.lock. It is accepted, and the peer was not heard (M-039). */
     struct roce_connection *connection;
     atomic_bool unheard;
-    bool opened; /* a connection has taken it out of IDLE; of control verbs */
+    uint32_t groups; /* that it is attached to; under roce_rnic.lock */
+    bool opened;     /* a connection has taken it out of IDLE; of control verbs */
     /* The socket had no room for a packet of this QP. */
     atomic_bool waits;
     bool told;         /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
@@ -253,10 +265,22 @@ enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[sta
 /* A QP for datagrams begins: what is sent to any address of the table reaches it.
  * RI_ERR_UNREACHABLE: none can be opened. */
 enum ri_status roce_open_all(struct roce_rnic *device);
+/* The host watches its socket for the lane. */
+enum ri_status roce_watch_port(struct roce_port *port);
 /* What the host's thread watches for the lane, which has been opened. */
 enum ri_status roce_watch(struct roce_rnic *device);
 /* No upcall comes any more; then the addresses are closed. */
 void roce_close_ports(struct roce_rnic *device);
+
+/* --- multicast.c --- */
+
+/* {multicast} */
+enum ri_status roce_multicast_attach(struct ri_qp *base, const uint8_t gid[16], uint16_t lid);
+enum ri_status roce_multicast_detach(struct ri_qp *base, const uint8_t gid[16], uint16_t lid);
+/* On interfaces that have appeared. Under lock. */
+void roce_join_groups(struct roce_rnic *device);
+/* The memory of those that are left. Not in a pass, without lock. */
+void roce_free_groups(struct roce_rnic *device);
 
 /* --- qp1.c: messages of connections --- */
 

@@ -118,7 +118,7 @@ static void ready(void *arg, uint32_t events)
     atomic_store(&port->readable, true);
 }
 
-static enum ri_status watch_port(struct roce_port *port)
+enum ri_status roce_watch_port(struct roce_port *port)
 {
     const struct ri_host *host = port->rnic->core.host;
 
@@ -161,7 +161,8 @@ static enum ri_status add_port(struct roce_rnic *device, const struct net_gid *g
     }
     net_port_query(port->net, &attr);
     port->udp_port = attr.udp_port;
-    status = make_senders(port) ? watch_port(port) : RI_ERR_NO_RESOURCES;
+    net_port_send_to_groups_by(port->net, gid->interface);
+    status = make_senders(port) ? roce_watch_port(port) : RI_ERR_NO_RESOURCES;
     if (status == RI_OK)
         status = device->above->watch_port(port);
     if (status != RI_OK) {
@@ -320,6 +321,8 @@ static void addresses_change(void *arg, uint32_t events)
     roce_read_gids(device, &changed);
     if (changed && device->datagrams)
         open_all(device);
+    if (changed)
+        device->above->addresses_changed(device);
     pthread_mutex_unlock(&device->lock);
     if (changed)
         host->rnic_event(host, device->core.base.context, &event);

@@ -40,11 +40,13 @@ static const struct ri_rnic_attr attributes = {
                 RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
                 RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
                 RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
-                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_KEEP_KEYS,
+                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_KEEP_KEYS | RI_FEATURE_MULTICAST,
     CORE_LIMITS,
     .max_ird = RC_DEPTH,
     .max_ord = RC_DEPTH,
     .max_ah = MAX_OBJECTS,
+    .max_multicast_groups = ROCE_GROUPS,
+    .max_multicast_qps = ROCE_GROUP_QPS,
     .connect_private_data = CMA_REQ_PRIVATE,
     .accept_private_data = CM_REP_PRIVATE,
     .reject_private_data = CM_REJ_PRIVATE,
@@ -187,6 +189,7 @@ static enum ri_status roce_close(struct ri_rnic *base, bool force)
     if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps) ||
         roce_cm_is_used(device))
         return RI_ERR_BUSY;
+    roce_free_groups(device);
     roce_close_ports(device);
     lanes_destroy(rnic);
     close_net(device);
@@ -278,6 +281,8 @@ static const struct ri_privileged_ops privileged_ops = {
     .ah_create = roce_ah_create,
     .ah_modify = roce_ah_modify,
     .ah_destroy = roce_ah_destroy,
+    .multicast_attach = roce_multicast_attach,
+    .multicast_detach = roce_multicast_detach,
     .connection_create = roce_connection_create,
     .connection_destroy = roce_connection_destroy,
     .resolve = roce_resolve,

@@ -31,6 +31,17 @@ enum ri_status roce_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struc
     return RI_OK;
 }
 
+static bool is_attached(struct roce_qp *qp)
+{
+    struct roce_rnic *device = roce_rnic(qp->core.rnic);
+    bool attached;
+
+    pthread_mutex_lock(&device->lock);
+    attached = qp->groups;
+    pthread_mutex_unlock(&device->lock);
+    return attached;
+}
+
 enum ri_status roce_qp_destroy(struct ri_qp *base)
 {
     struct roce_qp *qp = roce_qp_of(base);
@@ -38,6 +49,8 @@ enum ri_status roce_qp_destroy(struct ri_qp *base)
     uint32_t qpn = qp->core.qpn;
     enum ri_status status;
 
+    if (roce_is_datagram(qp) && is_attached(qp)) /* {multicast-destroy} */
+        return RI_ERR_BUSY;
     roce_rnic(qp->core.rnic)->above->qp_gone(qp);
     status = core_qp_destroy(base);
 

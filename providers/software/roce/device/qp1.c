@@ -151,6 +151,7 @@ static const struct roce_above above = {
     .watch = watch,
     .watch_port = watch_port,
     .unwatch = unwatch,
+    .addresses_changed = roce_join_groups,
     .take = take,
     .deliver = roce_cm_deliver,
     .heard = roce_cm_heard,

@@ -133,24 +133,55 @@ static bool is_from_peer(const struct roce_port *port, const struct roce_qp *qp,
             (qp->peer != PEER_OWN || is_from_own_port(port, packet)));
 }
 
-static void add(struct run *run, struct roce_qp *qp, const struct bth_packet *parsed,
-                const struct roce_port *port, const struct net_packet *packet)
+static void add_datagram(struct run *run, const struct bth_packet *parsed,
+                         const struct roce_port *port, const struct net_packet *packet)
 {
-    struct ud_packet *datagram = &run->datagrams[run->count];
+    struct ud_packet *datagram = &run->datagrams[run->count++];
 
-    run->qp = qp;
-    if (likely(!roce_is_datagram(qp))) {
-        run->own = is_from_own_port(port, packet);
-        run->packets[run->count++] = *parsed;
-        return;
-    }
     datagram->bth = *parsed;
     datagram->octets = packet->len;
     datagram->from.traffic_class = packet->traffic_class;
     datagram->from.hop_limit = packet->hop_limit ? packet->hop_limit : NET_HOP_LIMIT_DEFAULT;
     memcpy(datagram->from.source, packet->source, GID_LEN);
     memcpy(datagram->from.destination, port->gid, GID_LEN);
-    run->count++;
+}
+
+static void add(struct run *run, struct roce_qp *qp, const struct bth_packet *parsed,
+                const struct roce_port *port, const struct net_packet *packet)
+{
+    run->qp = qp;
+    if (likely(!roce_is_datagram(qp))) {
+        run->own = is_from_own_port(port, packet);
+        run->packets[run->count++] = *parsed;
+        return;
+    }
+    add_datagram(run, parsed, port, packet);
+}
+
+/* One for each QP (U-046), also of the sender's own (U-048). */
+static void hand_over_copies(const struct roce_port *port, struct run *run)
+{
+    for (uint32_t i = 0; i < ROCE_GROUP_QPS && run->count; i++) {
+        uint32_t qpn = atomic_load_explicit(&port->attached[i], memory_order_acquire);
+        struct roce_qp *qp = qpn ? find(port, qpn) : NULL;
+
+        if (qp)
+            ud_receive(&qp->ud, run->datagrams, run->count);
+    }
+    run->count = 0;
+}
+
+/* U-040 */
+static void take_of_group(const struct roce_port *port, const struct net_packet *packet,
+                          const struct bth_packet *parsed, struct run *run)
+{
+    if (parsed->dest_qpn != BTH_QPN_MULTICAST) {
+        count_up(&port->rnic->counters.unknown_qpn, 1);
+        return;
+    }
+    if (run->count == TOGETHER)
+        hand_over_copies(port, run);
+    add_datagram(run, parsed, port, packet);
 }
 
 static void take(struct roce_lane *lane, struct roce_port *port, const struct net_packet *packet,
@@ -162,6 +193,10 @@ static void take(struct roce_lane *lane, struct roce_port *port, const struct ne
 
     if (bth_parse(packet->octets, packet->len, &parsed) != BTH_OK) {
         count_up(&counters->malformed, 1);
+        return;
+    }
+    if (unlikely(port->attached != NULL)) {
+        take_of_group(port, packet, &parsed, run);
         return;
     }
     if (run->count &&
@@ -245,7 +280,10 @@ static uint32_t serve_port(struct roce_lane *lane, struct roce_port *port)
     run.count = 0;
     for (; net_next(lane->rx, &packet); taken++)
         take(lane, port, &packet, &run);
-    hand_over(lane, &run);
+    if (unlikely(port->attached != NULL))
+        hand_over_copies(port, &run);
+    else
+        hand_over(lane, &run);
     if (unlikely(datagrams == ROCE_DATAGRAMS) && is_crowded(port))
         ask_all_for_less(lane, port);
     return taken;

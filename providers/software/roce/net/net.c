@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "port.h"
 #include "process.h"
 
 #include "base/compiler.h"
@@ -32,11 +33,19 @@ void net_close_mailbox(struct net *net)
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int install_error;
 
+static void forget_sockets(struct net *net)
+{
+    net_close_mailbox(net);
+    for (const struct net_port *port = net->ports; port; port = port->next)
+        if (port->multicast)
+            close(port->fd[NET_DATA]);
+}
+
 static void in_child(void)
 {
     for (struct net_process *at = processes; at; at = at->next) {
         for (struct net *net = at->nets; net; net = net->next)
-            net_close_mailbox(net);
+            forget_sockets(net);
         share_forked(at->share);
         at->share = NULL;
         at->dead = true;

@@ -145,6 +145,9 @@ uint32_t net_port_backlog(const struct net_port *port);
 /* From now on net_packet.hop_limit is set: for queue pairs whose receives show a GRH. */
 void net_port_want_hop_limit(struct net_port *port);
 
+/* What is sent to groups leaves by this interface, which has the address. */
+void net_port_send_to_groups_by(struct net_port *port, uint32_t interface);
+
 /* Written by the receiving thread; others may read them. */
 struct net_counters {
     uint64_t packets;    /* that net_next() has returned */
@@ -156,12 +159,30 @@ struct net_counters {
 };
 void net_port_count(const struct net_port *port, struct net_counters *counters);
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/*
+ * A port to hear a group with: it has NET_DATA only, and nothing is sent by it. Its GID is the
+ * group's, which is joined on those interfaces; on all that the kernel lets, at least on one.
+ * Groups of one interface (ff02:: and its like): on the first. RI_ERR_UNREACHABLE: none can be
+ * joined, RI_ERR_NO_RESOURCES, RI_ERR_DEVICE: before a fork. *why is set unless RI_OK.
+ */
+enum ri_status net_multicast_open(struct net *net, const uint8_t gid[static GID_LEN],
+                                  const uint32_t *interfaces, uint32_t count,
+                                  struct net_port **port, struct net_why *why);
+/* On interfaces that there are now. */
+void net_multicast_join(struct net_port *port, const uint32_t *interfaces, uint32_t count);
+/* Nothing comes any more; another thread may be about to read it. net_port_close() follows. It is
+ * not watched. */
+void net_multicast_leave(struct net_port *port);
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* Where packets of an address handle go. The source is the port's address and UDP port: both
  * directions of a path then have the same two ports, which firewalls with state want. */
 struct net_to {
-    uint8_t gid[GID_LEN];  /* of the port's family; link-local: on the port's interface */
+    uint8_t gid[GID_LEN];  /* of the port's family; link-local: on the port's interface. A
+                              group's: by net_port_send_to_groups_by() */
     uint8_t traffic_class; /* the lower two bits count: ECT(0) is the caller's to set */
     uint8_t hop_limit;     /* 0: 64 */
     uint32_t flow_label;   /* IPv6, 20 bits; 0: the kernel's choice */

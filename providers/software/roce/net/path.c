@@ -51,6 +51,8 @@ enum ri_status net_path_init(struct net_path *path, const struct net_port *port,
         path->to.ipv4 = address.ipv4;
     if (ipv6)
         path->to.ipv6.sin6_flowinfo = htonl(to->flow_label & 0xFFFFFu);
+    /* The host's own copy is not cut by all kernels as the device cuts */
+    path->no_segments = gid_is_multicast(to->gid);
     set_control(path, to, ipv6);
     icrc_path_init(&path->icrc, port->key.gid, to->gid, port->attr.udp_port);
     return RI_OK;

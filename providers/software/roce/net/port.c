@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 /* How often somebody may have made the sockets, and died, while this process asked for them. */
-#define ROUNDS         4
-#define RECEIVE_OCTETS (4u << 20)
+#define ROUNDS 4
 
 /* ---- its sockets ----------------------------------------------------------------------------- */
 
@@ -165,7 +164,8 @@ static enum ri_status claim_socket(struct net_port *port, struct net_why *why)
     const struct net_options *options = &port->net->options;
     struct socket_abilities abilities;
 
-    port->attr.receive_octets = options->receive_octets ? options->receive_octets : RECEIVE_OCTETS;
+    port->attr.receive_octets = options->receive_octets ? options->receive_octets
+                                                        : PORT_RECEIVE_OCTETS;
     socket_probe(&port->key, &abilities);
     port->attr.gso = abilities.segments && options->gso != NET_OFF;
     port->attr.gro = abilities.gro && options->gro != NET_OFF;
@@ -274,16 +274,28 @@ static void unlink_port(const struct net_port *port)
         }
 }
 
+/* In the child of a fork the descriptors are closed already. */
+static void close_port(struct net_port *port)
+{
+    const bool dead = port->net->process->dead;
+
+    unlink_port(port);
+    if (port->multicast) {
+        if (!dead)
+            close(port->fd[NET_DATA]);
+    } else {
+        if (!dead)
+            socket_release(port->fd[NET_DATA]);
+        drop_group(port->net->process, port->group);
+    }
+    free(port);
+}
+
 void net_port_close(struct net_port *port)
 {
     net_lock();
-    if (!--port->users) {
-        unlink_port(port);
-        if (!port->net->process->dead)
-            socket_release(port->fd[NET_DATA]);
-        drop_group(port->net->process, port->group);
-        free(port);
-    }
+    if (!--port->users)
+        close_port(port);
     net_unlock();
 }
 
@@ -302,6 +314,11 @@ void net_port_query(const struct net_port *port, struct net_port_attr *attr)
 uint32_t net_port_backlog(const struct net_port *port)
 {
     return memory_info(port, SK_MEMINFO_RMEM_ALLOC);
+}
+
+void net_port_send_to_groups_by(struct net_port *port, uint32_t interface)
+{
+    socket_send_to_groups_by(port->fd[NET_DATA], port->ipv6, interface);
 }
 
 void net_port_want_hop_limit(struct net_port *port)

@@ -23,12 +23,15 @@ static inline void port_count(_Atomic uint64_t *counter)
                           memory_order_relaxed);
 }
 
+#define PORT_RECEIVE_OCTETS (4u << 20)
+
+/* Of a group (`multicast`): `group` is NULL, and the one socket is the port's own. */
 struct net_port {
     struct net *net;
     struct net_port *next;
     uint32_t users;
     struct share_key key;
-    bool ipv6;
+    bool ipv6, multicast;
     struct net_port_attr attr;
     struct net_group *group;
     int fd[NET_QUEUES];       /* two of the group's */

@@ -21,6 +21,9 @@
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 #ifndef IPV6_FLOWINFO_SEND
 #define IPV6_FLOWINFO_SEND 33
 #endif
@@ -90,6 +93,7 @@ static bool set_ipv4(int fd)
     set(fd, IPPROTO_IP, IP_RECVTTL, 0);
     set(fd, IPPROTO_IP, IP_TOS, NET_TRAFFIC_CLASS_DEFAULT);
     set(fd, IPPROTO_IP, IP_TTL, NET_HOP_LIMIT_DEFAULT);
+    set(fd, IPPROTO_IP, IP_MULTICAST_TTL, NET_HOP_LIMIT_DEFAULT);
     return true;
 }
 
@@ -102,6 +106,7 @@ static bool set_ipv6(int fd)
     set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 0);
     set(fd, IPPROTO_IPV6, IPV6_TCLASS, NET_TRAFFIC_CLASS_DEFAULT);
     set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, NET_HOP_LIMIT_DEFAULT);
+    set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, NET_HOP_LIMIT_DEFAULT);
     set(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
     return true;
 }
@@ -139,6 +144,24 @@ bool socket_claim(int fd, bool ipv6, bool gro, uint32_t *receive_octets, bool *c
         return false;
     drop_stale(fd);
     return true;
+}
+
+bool socket_share_group(int fd, bool ipv6)
+{
+    set(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_MULTICAST_ALL : IP_MULTICAST_ALL, 0);
+    if (ipv6)
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    return set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+}
+
+void socket_send_to_groups_by(int fd, bool ipv6, uint32_t interface)
+{
+    const struct ip_mreqn way = { .imr_ifindex = (int)interface };
+
+    if (ipv6)
+        set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)interface);
+    else
+        setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof(way));
 }
 
 void socket_release(int fd)

@@ -47,6 +47,11 @@ void socket_probe(const struct share_key *key, struct socket_abilities *abilitie
 /* Options of the data socket that this process has claimed; drops what came for the slot before.
  * False: it cannot carry RoCE. *receive_octets: asked for, then what there is. */
 bool socket_claim(int fd, bool ipv6, bool gro, uint32_t *receive_octets, bool *counts_overflow);
+/* Before a bind to a group: others may bind it, too, and nothing comes of groups that it has not
+ * joined. */
+bool socket_share_group(int fd, bool ipv6);
+/* What is sent to groups leaves by this interface. */
+void socket_send_to_groups_by(int fd, bool ipv6, uint32_t interface);
 /* It is given back: what comes is dropped soon. */
 void socket_release(int fd);
 
