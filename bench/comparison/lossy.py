@@ -7,17 +7,18 @@ SECONDS = 60
 
 
 class Lossy:
-    """Two namespaces with a link that loses a share of the packets, MTU 1500."""
+    """Two namespaces with a link that loses a share of the packets, MTU 1500; more: as lossy's words behind the MTU."""
 
-    def __init__(self, programs, builddir, percent):
+    def __init__(self, programs, builddir, percent, *more):
         self.programs, self.percent = programs, percent
+        self.more = ["1500", *(str(word) for word in more)] if more else []
         self.path = os.path.join(builddir, "bench/peers/lossy")
         self.names = ["ital-lossy-%d-%s" % (os.getpid(), side) for side in "ab"]
 
     def __enter__(self):
         for name in self.names:
             self.programs.run(["ip", "netns", "add", name], SECONDS)
-        self.link = self.programs.start([self.path, *("/run/netns/" + name for name in self.names), str(self.percent)])
+        self.link = self.programs.start([self.path, *("/run/netns/" + name for name in self.names), str(self.percent), *self.more])
         deadline = time.monotonic() + SECONDS
         while b"ready" not in self.link.text:
             if not self.link.pump(deadline - time.monotonic()):
