@@ -95,6 +95,15 @@ static int find_way(struct rcm_id *id, const struct sockaddr *destination,
     return count ? EHOSTUNREACH : ENODEV;
 }
 
+/* A group is reached from any address that the id is bound to, without a route. */
+static bool is_way(const struct rcm_id *id, const struct sockaddr *destination)
+{
+    const struct sockaddr *own = &id->ibv.route.addr.src_addr;
+
+    return id->conn && rcm_address_group(destination) && own->sa_family == destination->sa_family &&
+           !rcm_address_any(own);
+}
+
 /* Returns 0 or an error number; on an error the id is unchanged. */
 static int resolve(struct rcm_id *id, const struct sockaddr *source,
                    const struct sockaddr *destination)
@@ -105,6 +114,10 @@ static int resolve(struct rcm_id *id, const struct sockaddr *source,
 
     if (error)
         return error;
+    if (is_way(id, destination)) {
+        rcm_id_set_peer(id, destination);
+        return 0;
+    }
     error = find_way(id, destination, &context, &found);
     if (error)
         return error;

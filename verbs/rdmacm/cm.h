@@ -128,6 +128,7 @@ struct rcm_id {
     uint8_t ack_timeout;             /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
     bool has_ack_timeout;            /* it was set */
     uint8_t tos;                     /* RDMA_OPTION_ID_TOS */
+    struct rcm_group *groups;        /* multicast.c; lock */
     bool family_only, reuse_address; /* RDMA_OPTION_ID_AFONLY, _REUSEADDR */
     /* each is posted once in the id's life; `waited`: TIMEWAIT_EXIT */
     struct rcm_event outcome, end, waited;
@@ -332,6 +333,14 @@ int rcm_datagram_reject(struct rcm_id *id, const void *data, uint8_t length);
 void rcm_datagram_answered(struct rcm_id *id, const struct ri_connection_event *event);
 /* A new QP goes to RTS. Returns 0 or an error number. */
 int rcm_datagram_start(struct ibv_qp *qp);
+
+/* ---- multicast.c ---- */
+/* Is it a group's? */
+bool rcm_address_group(const struct sockaddr *address);
+/* The id's QP goes. */
+void rcm_groups_detach(struct rcm_id *id);
+/* The id goes. */
+void rcm_groups_leave(struct rcm_id *id);
 
 /* ---- qp.c ---- */
 void rcm_free_cqs(struct rcm_id *id);

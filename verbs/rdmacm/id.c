@@ -110,6 +110,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 
     stop_listening(own);
     rcm_request_leave(own);
+    rcm_groups_leave(own);
     if (own->qp) {
         /* destroying an id ends its open connection; without one the program may have given the QP
          * to another id */

@@ -140,6 +140,7 @@ VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 
     if (!id->qp)
         return;
+    rcm_groups_detach(rcm_id_of(id));
     ibv_destroy_qp(id->qp);
     id->qp = NULL;
     rcm_free_cqs(rcm_id_of(id));
