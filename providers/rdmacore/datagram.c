@@ -106,41 +106,6 @@ enum ri_status rdmacore_ah_destroy(struct ri_ah *base)
     return RI_OK;
 }
 
-/* ---- groups ---- */
-
-static enum ri_status find_group(struct ri_qp *base, const uint8_t octets[16], union ibv_gid *gid)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-
-    memcpy(gid->raw, octets, sizeof(gid->raw));
-    if (!(qp->pd->rnic->attr.features & RI_FEATURE_MULTICAST))
-        return RI_ERR_NOT_SUPPORTED;
-    return qp->ibv->qp_type == IBV_QPT_UD ? RI_OK : RI_ERR_INVALID_ARGUMENT;
-}
-
-/* Drivers say ENOMEM beyond a limit, and the kernel EINVAL of what is no group. */
-enum ri_status rdmacore_multicast_attach(struct ri_qp *base, const uint8_t octets[16], uint16_t lid)
-{
-    union ibv_gid gid;
-    enum ri_status status = find_group(base, octets, &gid);
-
-    if (status != RI_OK)
-        return status;
-    return rdmacore_status(rdmacore_errno(
-        rdmacore->attach_mcast(container_of(base, struct qp, base)->ibv, &gid, lid)));
-}
-
-enum ri_status rdmacore_multicast_detach(struct ri_qp *base, const uint8_t octets[16], uint16_t lid)
-{
-    union ibv_gid gid;
-    enum ri_status status = find_group(base, octets, &gid);
-
-    if (status != RI_OK)
-        return status;
-    return rdmacore_status(rdmacore_errno(
-        rdmacore->detach_mcast(container_of(base, struct qp, base)->ibv, &gid, lid)));
-}
-
 /* ---- queue pairs ---- */
 
 enum ri_status datagram_start(struct qp *qp)

@@ -288,6 +288,8 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
     bool ended = atomic_load(&qp->ended);
     int error;
 
+    if (qp_is_attached(qp))
+        return RI_ERR_BUSY;
     qp_tell_peer(qp);
     detach(qp);
     silence(qp);

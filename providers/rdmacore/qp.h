@@ -133,12 +133,13 @@ struct qp {
     struct cq *send_cq, *recv_cq;
     struct srq *srq;
     bool datagram;
-    bool unreliable;  /* UC */
-    bool numbered;    /* has left IDLE by INIT: keeps its number. Constant from then on */
-    uint32_t known;   /* attributes that it has, by numbers; enum ri_qp_modify_mask */
-    uint8_t port;     /* 1 .. */
-    uint32_t qkey;    /* UD */
-    atomic_int state; /* enum ri_qp_state, UD: see qp_state; written under both wq locks */
+    bool unreliable;      /* UC */
+    bool numbered;        /* has left IDLE by INIT: keeps its number. Constant from then on */
+    uint32_t known;       /* attributes that it has, by numbers; enum ri_qp_modify_mask */
+    uint8_t port;         /* 1 .. */
+    uint32_t qkey;        /* UD */
+    struct group *groups; /* that it is attached to; under rnic.lock */
+    atomic_int state;     /* enum ri_qp_state, UD: see qp_state; written under both wq locks */
     struct slot filler;
     atomic_uint filler_status; /* enum ri_wc_status of a failed filler, until it is reported */
     uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
@@ -378,6 +379,9 @@ bool numbers_takes(const struct qp *qp, const struct ri_qp_modify *modify);
 enum ri_status numbers_modify(struct qp *qp, const struct ri_qp_modify *modify);
 /* Of a QP that is numbered: what the device knows. */
 void numbers_query(struct qp *qp, struct ri_qp_info *info);
+
+/* ---- group.c ---- */
+bool qp_is_attached(struct qp *qp); /* to any group */
 
 /* ---- datagram.c ---- */
 enum ri_status datagram_start(struct qp *qp); /* IDLE to RTS */

@@ -21,6 +21,7 @@ SYMBOLS = [
       'providers/software/roce/net/sockets': 'the sockets of a RoCE port',
       'providers/software/roce/net/port': 'likewise',
       'providers/software/roce/net/multicast': 'the sockets of RoCE groups',
+      'providers/rdmacore/group': 'the host is member of the groups of queue pairs',
       'providers/software/roce/net/send': 'likewise',
       'providers/software/roce/net/receive': 'likewise',
       'providers/software/roce/net/reach': 'asks whether anybody is at a RoCE port',
