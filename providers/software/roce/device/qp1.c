@@ -139,8 +139,9 @@ static void unwatch(struct roce_rnic *device)
 {
     const struct ri_host *host = device->core.host;
 
-    if (device->cm.watch)
-        host->unwatch(host, device->cm.watch);
+    if (!device->cm.watch) /* the lane may be no lane of the host yet; no timer has been set */
+        return;
+    host->unwatch(host, device->cm.watch);
     device->cm.watch = NULL;
     host->timer_cancel(host, device->core.lanes[0]->base.context, &device->cm.timer);
 }
