@@ -268,7 +268,7 @@ START_TEST(attributes_of_the_device)
                               RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_UD |
                               RI_FEATURE_CQ_RESIZE | RI_FEATURE_SRQ_RESIZE | RI_FEATURE_IO_ADDR |
                               RI_FEATURE_QP_NUMBERS | RI_FEATURE_UC | RI_FEATURE_SQD |
-                              RI_FEATURE_EXTERNAL_QP;
+                              RI_FEATURE_EXTERNAL_QP | RI_FEATURE_MULTICAST;
     struct ri_rnic_attr attr = { .size = sizeof(attr) };
     struct ri_address addresses[16];
     struct ri_port_attr port = { .size = sizeof(port),

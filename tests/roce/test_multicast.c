@@ -340,27 +340,28 @@ static bool is_joined(void)
 
 START_TEST(U048_the_group_is_left_although_a_child_lives)
 {
-    int ways_out[2];
-    char octet;
+    int began[2], ends[2];
+    char octet = 0;
     pid_t child;
 
     open_ready(1, ipv4_group);
     OK(attach(B, B->qp, ipv4_group));
     ck_assert(is_joined());
-    ck_assert_int_eq(pipe(ways_out), 0);
+    ck_assert_int_eq(pipe(began), 0);
+    ck_assert_int_eq(pipe(ends), 0);
     child = fork();
     ck_assert_int_ge(child, 0);
     if (!child) {
-        close(ways_out[1]);
-        _exit(read(ways_out[0], &octet, 1) < 0);
+        close(ends[1]);
+        _exit(write(began[1], &octet, 1) != 1 || read(ends[0], &octet, 1) < 0);
     }
-    close(ways_out[0]);
+    ck_assert_int_eq(read(began[0], &octet, 1), 1);
     receive_at(B, B->qp, 1, 4096);
     send_one(10, BED_KEY);
     take_one(B, 1, 4096, 10);
     OK(detach(B, B->qp, ipv4_group));
     ck_assert(!is_joined());
-    close(ways_out[1]);
+    close(ends[1]);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
     close_ready();
 }
