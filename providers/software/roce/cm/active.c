@@ -74,7 +74,7 @@ static void refuse_rep(struct cm_conn *conn, uint16_t reason)
     const struct cm_rejection why = { .reason = reason };
 
     cm_send_rej(conn, CM_ANSWERED_REP, &why);
-    cm_tell(conn, CM_EVENT_REJECTED, NULL);
+    cm_report(conn, CM_EVENT_REJECTED, NULL);
     cm_refused(conn);
 }
 
@@ -96,7 +96,7 @@ static void take_rep(struct cm_conn *conn, const struct cm_message *message)
         cm_table_add(conn, CM_BY_PEER_QP);
         conn->state = CM_REP_RCVD;
         cm_heap_set(conn, CM_NEVER);
-        cm_tell(conn, CM_EVENT_REP, message);
+        cm_report(conn, CM_EVENT_REP, message);
     }
 }
 
@@ -207,7 +207,7 @@ static void req_rejected(struct cm_conn *conn, const struct cm_message *message)
         cm_ask_again(conn);
         return;
     }
-    cm_tell(conn, CM_EVENT_REJECTED, message);
+    cm_report(conn, CM_EVENT_REJECTED, message);
     cm_end(conn);
 }
 
@@ -225,7 +225,7 @@ void cm_on_rej(struct cm_manager *manager, const struct cm_address *from,
     case CM_MRA_REQ_RCVD: req_rejected(conn, message); break;
     case CM_REQ_RCVD:
     case CM_MRA_REQ_SENT: /* withdrawn */
-        cm_tell(conn, CM_EVENT_REJECTED, message);
+        cm_report(conn, CM_EVENT_REJECTED, message);
         cm_table_remove(conn, CM_BY_PEER_QP);
         cm_wait(conn);
         break;
@@ -233,11 +233,11 @@ void cm_on_rej(struct cm_manager *manager, const struct cm_address *from,
     case CM_MRA_REP_RCVD:
     case CM_REP_RCVD:
     case CM_MRA_REP_SENT:
-        cm_tell(conn, CM_EVENT_REJECTED, message);
+        cm_report(conn, CM_EVENT_REJECTED, message);
         cm_wait(conn);
         break;
     case CM_DREQ_SENT:
-        cm_tell(conn, CM_EVENT_DISCONNECTED, NULL);
+        cm_report(conn, CM_EVENT_DISCONNECTED, NULL);
         cm_wait(conn);
         break;
     default: break;

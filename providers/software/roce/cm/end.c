@@ -41,18 +41,18 @@ static void left(struct cm_conn *conn, const struct cm_message *message)
     switch (conn->state) {
     case CM_REP_SENT:
     case CM_MRA_REP_RCVD: /* its RTU was lost */
-        cm_tell(conn, CM_EVENT_ESTABLISHED, NULL);
-        cm_tell(conn, CM_EVENT_DISCONNECTED, message);
+        cm_report(conn, CM_EVENT_ESTABLISHED, NULL);
+        cm_report(conn, CM_EVENT_DISCONNECTED, message);
         cm_wait(conn);
         break;
     case CM_REP_RCVD:
     case CM_MRA_REP_SENT:
-        cm_tell(conn, CM_EVENT_REJECTED, message);
+        cm_report(conn, CM_EVENT_REJECTED, message);
         cm_wait(conn);
         break;
     case CM_ESTABLISHED:
     case CM_DREQ_SENT:
-        cm_tell(conn, CM_EVENT_DISCONNECTED, message);
+        cm_report(conn, CM_EVENT_DISCONNECTED, message);
         cm_wait(conn);
         break;
     default: break;
@@ -84,7 +84,7 @@ void cm_on_drep(struct cm_manager *manager, const struct cm_address *from,
     if (!conn || conn->peer_id != message->drep.local_comm_id) {
         manager->strangers++;
     } else if (conn->state == CM_DREQ_SENT) {
-        cm_tell(conn, CM_EVENT_DISCONNECTED, message);
+        cm_report(conn, CM_EVENT_DISCONNECTED, message);
         cm_wait(conn);
     }
 }
@@ -100,7 +100,7 @@ bool cm_give_way(struct cm_conn *old)
     case CM_MRA_REQ_SENT:
     case CM_REP_SENT:
     case CM_MRA_REP_RCVD:
-        cm_tell(old, CM_EVENT_UNREACHABLE, NULL);
+        cm_report(old, CM_EVENT_UNREACHABLE, NULL);
         cm_wait(old);
         break;
     default: break;

@@ -51,7 +51,7 @@ static inline bool cm_is_sidr(const struct cm_conn *conn)
     return conn->state >= CM_SIDR_REQ_SENT;
 }
 
-void cm_tell(struct cm_conn *conn, enum cm_event_type type, const struct cm_message *message);
+void cm_report(struct cm_conn *conn, enum cm_event_type type, const struct cm_message *message);
 /* It is decided: the service does not count it any more. */
 void cm_decided(struct cm_conn *conn);
 /* Nothing is known of it any more. One that was released is done: do not use it then. */

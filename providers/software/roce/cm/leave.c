@@ -75,19 +75,19 @@ static void unanswered(struct cm_conn *conn)
     case CM_REQ_SENT:
     case CM_MRA_REQ_RCVD:
         withdraw(conn);
-        cm_tell(conn, CM_EVENT_UNREACHABLE, NULL);
+        cm_report(conn, CM_EVENT_UNREACHABLE, NULL);
         cm_end(conn);
         break;
     case CM_SIDR_REQ_SENT:
-        cm_tell(conn, CM_EVENT_UNREACHABLE, NULL);
+        cm_report(conn, CM_EVENT_UNREACHABLE, NULL);
         cm_end(conn);
         break;
     case CM_DREQ_SENT:
-        cm_tell(conn, CM_EVENT_DISCONNECTED, NULL);
+        cm_report(conn, CM_EVENT_DISCONNECTED, NULL);
         cm_wait(conn);
         break;
     default: /* REP */
-        cm_tell(conn, CM_EVENT_UNREACHABLE, NULL);
+        cm_report(conn, CM_EVENT_UNREACHABLE, NULL);
         cm_wait(conn);
         break;
     }
@@ -98,7 +98,7 @@ static void expired(struct cm_conn *conn)
     switch (conn->state) {
     case CM_TIMEWAIT:
         if (!conn->refused)
-            cm_tell(conn, CM_EVENT_TIMEWAIT_EXIT, NULL);
+            cm_report(conn, CM_EVENT_TIMEWAIT_EXIT, NULL);
         cm_end(conn);
         return;
     case CM_SIDR_ANSWERED: cm_end(conn); return;

@@ -27,7 +27,7 @@ void cm_leave(struct cm_manager *manager)
     manager->ops->arm(manager, next);
 }
 
-void cm_tell(struct cm_conn *conn, enum cm_event_type type, const struct cm_message *message)
+void cm_report(struct cm_conn *conn, enum cm_event_type type, const struct cm_message *message)
 {
     const struct cm_event event = { .type = type, .message = message, .service = conn->service };
 

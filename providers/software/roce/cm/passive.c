@@ -86,7 +86,7 @@ static void take_req(struct cm_manager *manager, struct cm_service *service,
     cm_table_add(conn, CM_BY_OWN_ID);
     cm_table_add(conn, CM_BY_PEER_ID);
     cm_table_add(conn, CM_BY_PEER_QP);
-    cm_tell(conn, CM_EVENT_REQUEST, message);
+    cm_report(conn, CM_EVENT_REQUEST, message);
 }
 
 void cm_on_req(struct cm_manager *manager, const struct cm_address *from,
@@ -143,7 +143,7 @@ static void established(struct cm_conn *conn, const struct cm_message *rtu)
 {
     conn->state = CM_ESTABLISHED;
     cm_heap_set(conn, CM_NEVER);
-    cm_tell(conn, CM_EVENT_ESTABLISHED, rtu);
+    cm_report(conn, CM_EVENT_ESTABLISHED, rtu);
 }
 
 void cm_conn_heard(struct cm_conn *conn, uint64_t now)

@@ -40,7 +40,7 @@ void cm_on_sidr_rep(struct cm_manager *manager, const struct cm_address *from,
         manager->strangers++;
         return;
     }
-    cm_tell(conn, CM_EVENT_SIDR_REP, message);
+    cm_report(conn, CM_EVENT_SIDR_REP, message);
     cm_end(conn);
 }
 
@@ -92,7 +92,7 @@ static void take(struct cm_manager *manager, struct cm_service *service,
     conn->transaction_id = message->transaction_id;
     conn->service_id = message->sidr_req.service_id;
     cm_table_add(conn, CM_BY_PEER_ID);
-    cm_tell(conn, CM_EVENT_REQUEST, message);
+    cm_report(conn, CM_EVENT_REQUEST, message);
 }
 
 void cm_on_sidr_req(struct cm_manager *manager, const struct cm_address *from,

@@ -275,7 +275,7 @@ static enum ri_status confirm_external(struct roce_connection *c,
                cm_conn_confirm(&c->cm, param ? param->private_data : NULL,
                                param ? param->private_data_length : 0, clock_now())) {
         c->opening_length = 0;
-        roce_note(c, NEWS_ESTABLISHED);
+        roce_add_report(c, REPORT_ESTABLISHED);
         status = RI_OK;
     }
     pthread_mutex_unlock(&c->device->cm.lock);
@@ -339,7 +339,7 @@ enum ri_status roce_resolve(struct ri_connection *base, const struct ri_connect_
     if (status != RI_OK)
         return status;
     pthread_mutex_lock(&c->device->cm.lock);
-    roce_note(c, NEWS_RESOLVED);
+    roce_add_report(c, REPORT_RESOLVED);
     pthread_mutex_unlock(&c->device->cm.lock);
     roce_wake_lane(c->device);
     return RI_OK;

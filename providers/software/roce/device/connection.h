@@ -5,7 +5,7 @@
  *
  * Locks: cm.lock guards the manager, connections, listeners and a QP's `connection`. It is taken
  * inside tx, so nothing of a QP is called with it held; MADs are sent with it held. What a message
- * or a time brings is noted in its connection under cm.lock, and told in the lane without it
+ * or a time brings is noted in its connection under cm.lock, and reported in the lane without it
  * (roce_cm_deliver). A connection is not freed while its upcall runs.
  */
 #ifndef ITAL_SOFTROCE_CONNECTION_H
@@ -13,17 +13,17 @@
 
 #include "device.h"
 
-/* What is told of a connection, in this order. */
-enum roce_news {
-    NEWS_RESOLVED,
-    NEWS_REQUEST,
-    NEWS_REP,
-    NEWS_ESTABLISHED,
-    NEWS_FAILED, /* REJ, or silence */
-    NEWS_SIDR_REP,
-    NEWS_DISCONNECTED,
-    NEWS_TIME_WAIT_EXIT,
-    NEWS_KINDS,
+/* What is reported of a connection, in this order. */
+enum roce_report {
+    REPORT_RESOLVED,
+    REPORT_REQUEST,
+    REPORT_REP,
+    REPORT_ESTABLISHED,
+    REPORT_FAILED, /* REJ, or silence */
+    REPORT_SIDR_REP,
+    REPORT_DISCONNECTED,
+    REPORT_TIME_WAIT_EXIT,
+    REPORT_KINDS,
 };
 
 struct roce_listener {
@@ -32,7 +32,7 @@ struct roce_listener {
     struct cm_service service;
     uint32_t binding;
     uint32_t upcalls; /* that name it */
-    /* Requests that the host has been told of and has not decided, and how many it takes. Others
+    /* Requests that the host knows and has not decided, and how many it takes. Others
      * wait here, undecided to the manager. */
     uint32_t shown, limit;
 };
@@ -42,7 +42,7 @@ struct roce_connection {
     struct cm_conn cm;
     struct roce_rnic *device;
     struct roce_qp *qp;
-    struct roce_listener *listener; /* of a request that is not told */
+    struct roce_listener *listener; /* of a request that is not reported */
     struct roce_listener *shown_by; /* of one that was, and is not decided */
     bool used;                      /* active: connect or service_request was called */
     bool external, three_way, outlives_qp, datagram;
@@ -53,8 +53,8 @@ struct roce_connection {
     uint8_t retry, rnr_retry;
     struct sockaddr_storage local, peer;
     struct ri_connection_numbers numbers;
-    /* --- news --- */
-    uint32_t news; /* bits of enum roce_news */
+    /* --- reports that wait --- */
+    uint32_t reports; /* bits of enum roce_report */
     bool listed;
     struct roce_connection *prev, *next;
     uint32_t upcalls;
@@ -112,16 +112,16 @@ void roce_cm_deliver(struct roce_rnic *device);
 
 /* --- connection_life.c --- */
 
-/* The host has decided a request, or it is gone: the next one that waits is told. Under cm.lock. */
+/* The host has decided a request, or it is gone: the next one that waits is reported. Under cm.lock. */
 void roce_decided(struct roce_connection *c);
 /* Memory of a connection, counted; under cm.lock. NULL: none. */
 struct roce_connection *roce_connection_new(struct roce_rnic *device);
 /* Its host does not have it any more. Under cm.lock; it may be freed at once. */
 void roce_connection_release(struct roce_connection *c);
 /* Under cm.lock. In another thread than the lane's the caller wakes the lane. */
-void roce_note(struct roce_connection *c, enum roce_news news);
+void roce_add_report(struct roce_connection *c, enum roce_report kind);
 void roce_wake_lane(struct roce_rnic *device);
-/* Nothing is told of it any more. Under cm.lock, which is released meanwhile. */
+/* Nothing is reported of it any more. Under cm.lock, which is released meanwhile. */
 void roce_silence_connection(struct roce_connection *c);
 
 /* --- the operations --- */

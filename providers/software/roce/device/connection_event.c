@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the connection manager says, noted under its lock and told in the lane.
+ * What the connection manager says, noted under its lock and reported in the lane.
  */
 #include "connection.h"
 
@@ -85,7 +85,7 @@ static void note_request(struct roce_connection *c, const struct cm_event *event
                      take_addresses(c, event->message, event->message->sidr_req.service_id));
     else
         note_req(c, event->message);
-    roce_note(c, NEWS_REQUEST);
+    roce_add_report(c, REPORT_REQUEST);
 }
 
 /* M-011, M-040, M-041 */
@@ -106,7 +106,7 @@ static void note_rep(struct roce_connection *c, const struct cm_message *message
     c->numbers.rnr_retry = rep->rnr_retry_count;
     c->numbers.srq = rep->srq;
     keep_opening(c, message, 0);
-    roce_note(c, NEWS_REP);
+    roce_add_report(c, REPORT_REP);
 }
 
 static void note_refusal(struct roce_connection *c, const struct cm_message *message)
@@ -120,7 +120,7 @@ static void note_refusal(struct roce_connection *c, const struct cm_message *mes
     if (message && message->attribute_id == CM_DREQ)
         c->reason = CM_REJ_TIMEOUT;
     roce_decided(c);
-    roce_note(c, NEWS_FAILED);
+    roce_add_report(c, REPORT_FAILED);
 }
 
 void roce_cm_event(struct cm_manager *manager, struct cm_conn *conn, const struct cm_event *event)
@@ -136,13 +136,13 @@ void roce_cm_event(struct cm_manager *manager, struct cm_conn *conn, const struc
         c->opening_length = 0;
         if (message)
             keep_opening(c, message, 0);
-        roce_note(c, NEWS_ESTABLISHED);
+        roce_add_report(c, REPORT_ESTABLISHED);
         break;
     case CM_EVENT_REJECTED: note_refusal(c, message); break;
     case CM_EVENT_UNREACHABLE:
         c->reason = 0;
         roce_decided(c);
-        roce_note(c, NEWS_FAILED);
+        roce_add_report(c, REPORT_FAILED);
         break;
     case CM_EVENT_DISCONNECTED:
         c->closing_length = 0;
@@ -150,13 +150,13 @@ void roce_cm_event(struct cm_manager *manager, struct cm_conn *conn, const struc
             c->closing_length = data_length(message->private_data, message->private_len);
             memcpy(c->closing, message->private_data, message->private_len);
         }
-        roce_note(c, NEWS_DISCONNECTED);
+        roce_add_report(c, REPORT_DISCONNECTED);
         break;
-    case CM_EVENT_TIMEWAIT_EXIT: roce_note(c, NEWS_TIME_WAIT_EXIT); break;
+    case CM_EVENT_TIMEWAIT_EXIT: roce_add_report(c, REPORT_TIME_WAIT_EXIT); break;
     case CM_EVENT_SIDR_REP:
         c->reply = message->sidr_rep;
         keep_opening(c, message, 0);
-        roce_note(c, NEWS_SIDR_REP);
+        roce_add_report(c, REPORT_SIDR_REP);
         break;
     }
 }
@@ -196,14 +196,14 @@ static void give_opening(const struct roce_connection *c, struct ri_connection_e
     event->private_data = c->opening_length ? c->opening : NULL;
 }
 
-static void tell(struct roce_connection *c, const struct ri_connection_event *event)
+static void report(struct roce_connection *c, const struct ri_connection_event *event)
 {
     const struct ri_host *host = c->device->core.host;
 
     host->connection_event(host, c->base.context, event);
 }
 
-static void tell_request(struct roce_connection *c, struct roce_listener *listener)
+static void report_request(struct roce_connection *c, struct roce_listener *listener)
 {
     const struct ri_host *host = c->device->core.host;
     const struct ri_connect_request request = {
@@ -223,14 +223,14 @@ static void tell_request(struct roce_connection *c, struct roce_listener *listen
     host->connection_request(host, listener->base.context, &c->base, &request, &c->base.context);
 }
 
-static void tell_opening(struct roce_connection *c, enum ri_connection_event_type type)
+static void report_opening(struct roce_connection *c, enum ri_connection_event_type type)
 {
     struct ri_connection_event event = event_of(c, type);
 
     if (type == RI_CONNECTION_ACCEPTED && c->external)
         event.numbers = &c->numbers;
     give_opening(c, &event);
-    tell(c, &event);
+    report(c, &event);
 }
 
 static enum ri_connection_reason reason_of(uint16_t reason)
@@ -262,7 +262,7 @@ static void log_silence(const struct roce_connection *c)
 }
 
 /* A request that nobody hears leaves the QP as it is: its consumer may try again. */
-static void tell_failure(struct roce_connection *c, struct roce_qp *qp)
+static void report_failure(struct roce_connection *c, struct roce_qp *qp)
 {
     bool by_consumer = c->reason == CM_REJ_CONSUMER_DEFINED && !c->cm.passive;
     struct ri_connection_event event = event_of(c, by_consumer ? RI_CONNECTION_REJECTED
@@ -276,10 +276,10 @@ static void tell_failure(struct roce_connection *c, struct roce_qp *qp)
         log_silence(c);
     if (qp && (c->cm.passive || event.reason != RI_REASON_REFUSED))
         roce_break_qp(qp);
-    tell(c, &event);
+    report(c, &event);
 }
 
-static void tell_end(struct roce_connection *c, struct roce_qp *qp)
+static void report_end(struct roce_connection *c, struct roce_qp *qp)
 {
     struct ri_connection_event event = event_of(c, RI_CONNECTION_DISCONNECTED);
 
@@ -287,10 +287,10 @@ static void tell_end(struct roce_connection *c, struct roce_qp *qp)
     event.private_data = c->closing_length ? c->closing : NULL;
     if (qp && !c->outlives_qp)
         roce_break_qp(qp);
-    tell(c, &event);
+    report(c, &event);
 }
 
-static void tell_reply(struct roce_connection *c)
+static void report_reply(struct roce_connection *c)
 {
     struct ri_connection_event event = event_of(c, RI_CONNECTION_SERVICE_REPLY);
 
@@ -300,7 +300,7 @@ static void tell_reply(struct roce_connection *c)
     if (c->reply.status == CM_SIDR_SUCCESS)
         event.path = &c->numbers.path;
     give_opening(c, &event);
-    tell(c, &event);
+    report(c, &event);
 }
 
 /* The peer has accepted. Two-way: the QP goes to RTS, and the third leg leaves at once. */
@@ -311,7 +311,7 @@ static void take_rep(struct roce_connection *c, struct roce_qp *qp)
     bool confirmed = false;
 
     if (c->three_way || c->external) {
-        tell_opening(c, RI_CONNECTION_ACCEPTED);
+        report_opening(c, RI_CONNECTION_ACCEPTED);
         return;
     }
     if (qp)
@@ -323,59 +323,59 @@ static void take_rep(struct roce_connection *c, struct roce_qp *qp)
         cm_conn_reject(&c->cm, CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0, clock_now());
     pthread_mutex_unlock(&cm->lock);
     if (confirmed) {
-        tell_opening(c, RI_CONNECTION_ESTABLISHED);
+        report_opening(c, RI_CONNECTION_ESTABLISHED);
     } else if (status != RI_OK) {
         c->reason = CM_REJ_NO_RESOURCES;
         c->by_rep_refused = true;
-        tell_failure(c, qp);
-    } /* else the failure is in the news */
+        report_failure(c, qp);
+    } /* else the failure is among the reports */
 }
 
-static void tell_one(struct roce_connection *c, enum roce_news news, struct roce_qp *qp,
-                     struct roce_listener *listener)
+static void report_one(struct roce_connection *c, enum roce_report kind, struct roce_qp *qp,
+                       struct roce_listener *listener)
 {
     struct ri_connection_event event;
 
-    switch (news) {
-    case NEWS_RESOLVED:
+    switch (kind) {
+    case REPORT_RESOLVED:
         event = event_of(c, RI_CONNECTION_RESOLVED);
         event.path = &c->numbers.path;
-        tell(c, &event);
+        report(c, &event);
         break;
-    case NEWS_REQUEST: tell_request(c, listener); break;
-    case NEWS_REP: take_rep(c, qp); break;
-    case NEWS_ESTABLISHED: tell_opening(c, RI_CONNECTION_ESTABLISHED); break;
-    case NEWS_FAILED: tell_failure(c, qp); break;
-    case NEWS_SIDR_REP: tell_reply(c); break;
-    case NEWS_DISCONNECTED: tell_end(c, qp); break;
-    case NEWS_TIME_WAIT_EXIT:
+    case REPORT_REQUEST: report_request(c, listener); break;
+    case REPORT_REP: take_rep(c, qp); break;
+    case REPORT_ESTABLISHED: report_opening(c, RI_CONNECTION_ESTABLISHED); break;
+    case REPORT_FAILED: report_failure(c, qp); break;
+    case REPORT_SIDR_REP: report_reply(c); break;
+    case REPORT_DISCONNECTED: report_end(c, qp); break;
+    case REPORT_TIME_WAIT_EXIT:
         event = event_of(c, RI_CONNECTION_TIME_WAIT_EXIT);
-        tell(c, &event);
+        report(c, &event);
         break;
-    case NEWS_KINDS: break;
+    case REPORT_KINDS: break;
     }
 }
 
 /* The host has no memory for a request: it keeps nothing of it. Under cm.lock. */
-static void drop_if_unwanted(struct roce_connection *c, enum roce_news news)
+static void drop_if_unwanted(struct roce_connection *c, enum roce_report kind)
 {
-    if (news == NEWS_REQUEST && !c->base.context) {
-        c->news = 0;
+    if (kind == REPORT_REQUEST && !c->base.context) {
+        c->reports = 0;
         if (!c->datagram)
             cm_conn_reject(&c->cm, CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0, clock_now());
         roce_connection_release(c);
     }
 }
 
-/* A request that nobody has been told of: it is withdrawn, or has to wait. Under cm.lock. */
+/* A request that the host does not know: it is withdrawn, or has to wait. Under cm.lock. */
 static bool is_put_off(struct roce_connection *c)
 {
     struct roce_listener *listener = c->listener;
 
     if (!listener)
         return false;
-    if (c->news & 1u << NEWS_FAILED) {
-        c->news = 0;
+    if (c->reports & 1u << REPORT_FAILED) {
+        c->reports = 0;
         roce_connection_release(c);
         return true;
     }
@@ -389,11 +389,11 @@ static bool is_put_off(struct roce_connection *c)
 /* Under cm.lock, which is released meanwhile. */
 static void deliver_one(struct roce_cm *cm, struct roce_connection *c)
 {
-    enum roce_news news = (enum roce_news)__builtin_ctz(c->news);
+    enum roce_report kind = (enum roce_report)__builtin_ctz(c->reports);
     struct roce_listener *listener = c->listener;
     struct roce_qp *qp = c->qp;
 
-    c->news &= ~(1u << news);
+    c->reports &= ~(1u << kind);
     c->listener = NULL;
     c->upcalls++;
     if (listener)
@@ -401,17 +401,17 @@ static void deliver_one(struct roce_cm *cm, struct roce_connection *c)
     if (qp)
         atomic_fetch_add(&qp->core.upcalls, 1);
     pthread_mutex_unlock(&cm->lock);
-    tell_one(c, news, qp, listener);
+    report_one(c, kind, qp, listener);
     pthread_mutex_lock(&cm->lock);
     if (qp)
         atomic_fetch_sub(&qp->core.upcalls, 1);
     if (listener)
         listener->upcalls--;
     c->upcalls--;
-    pthread_cond_broadcast(&cm->told_one);
-    if (c->news && !c->listed)
-        roce_note(c, (enum roce_news)__builtin_ctz(c->news));
-    drop_if_unwanted(c, news);
+    pthread_cond_broadcast(&cm->reported);
+    if (c->reports && !c->listed)
+        roce_add_report(c, (enum roce_report)__builtin_ctz(c->reports));
+    drop_if_unwanted(c, kind);
 }
 
 void roce_cm_deliver(struct roce_rnic *device)
@@ -419,15 +419,15 @@ void roce_cm_deliver(struct roce_rnic *device)
     struct roce_cm *cm = &device->cm;
     struct roce_connection *c;
 
-    if (likely(!atomic_load_explicit(&cm->news, memory_order_acquire)))
+    if (likely(!atomic_load_explicit(&cm->has_reports, memory_order_acquire)))
         return;
     pthread_mutex_lock(&cm->lock);
-    while ((c = cm->told)) {
-        DL_DELETE(cm->told, c);
+    while ((c = cm->reporting)) {
+        DL_DELETE(cm->reporting, c);
         c->listed = false;
         if (!is_put_off(c))
             deliver_one(cm, c);
     }
-    atomic_store(&cm->news, false);
+    atomic_store(&cm->has_reports, false);
     pthread_mutex_unlock(&cm->lock);
 }

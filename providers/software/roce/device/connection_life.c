@@ -57,20 +57,20 @@ void roce_decided(struct roce_connection *c)
     next = next_waiting(listener);
     if (!next)
         return;
-    roce_note(next, NEWS_REQUEST);
+    roce_add_report(next, REPORT_REQUEST);
     roce_wake_lane(c->device);
 }
 
-/* --- news --- */
+/* --- reports that wait --- */
 
-void roce_note(struct roce_connection *c, enum roce_news news)
+void roce_add_report(struct roce_connection *c, enum roce_report kind)
 {
-    c->news |= 1u << news;
+    c->reports |= 1u << kind;
     if (c->listed)
         return;
     c->listed = true;
-    DL_APPEND(c->device->cm.told, c);
-    atomic_store(&c->device->cm.news, true);
+    DL_APPEND(c->device->cm.reporting, c);
+    atomic_store(&c->device->cm.has_reports, true);
 }
 
 void roce_wake_lane(struct roce_rnic *device)
@@ -85,10 +85,10 @@ void roce_silence_connection(struct roce_connection *c)
     struct roce_cm *cm = &c->device->cm;
 
     if (c->listed)
-        DL_DELETE(cm->told, c);
+        DL_DELETE(cm->reporting, c);
     c->listed = true; /* nothing more is noted */
-    c->news = 0;
+    c->reports = 0;
     while (c->upcalls)
-        pthread_cond_wait(&cm->told_one, &cm->lock);
-    c->news = 0;
+        pthread_cond_wait(&cm->reported, &cm->lock);
+    c->reports = 0;
 }

@@ -100,9 +100,9 @@ struct roce_cm {
     struct net_rx *rx;
     struct ri_watch *watch;
     struct ri_timer timer;
-    struct roce_connection *told; /* of which there is something to tell */
-    atomic_bool news;
-    pthread_cond_t told_one;
+    struct roce_connection *reporting; /* of which there is something to tell */
+    atomic_bool has_reports;
+    pthread_cond_t reported;
     uint32_t listeners, connections; /* of the host */
 };
 
@@ -172,11 +172,11 @@ struct roce_qp {
     bool opened;     /* a connection has taken it out of IDLE; of control verbs */
     /* The socket had no room for a packet of this QP. */
     atomic_bool waits;
-    bool told;         /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
-    bool touched;      /* by the run of the pass: rc_flush() follows */
-    uint8_t peer;      /* enum roce_peer; of the pass */
-    bool crowded;      /* its peer is to send less: a CNP follows; of the pass */
-    uint64_t next_cnp; /* not before; of the pass */
+    bool established_reported; /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
+    bool touched;              /* by the run of the pass: rc_flush() follows */
+    uint8_t peer;              /* enum roce_peer; of the pass */
+    bool crowded;              /* its peer is to send less: a CNP follows; of the pass */
+    uint64_t next_cnp;         /* not before; of the pass */
     atomic_bool warned;
     /* Inside tx. The question whether anybody is at the peer's UDP port (net_reach_open), if it was
      * asked; the silence of this connection was told. */

@@ -185,7 +185,7 @@ enum ri_status roce_listen_destroy(struct ri_listener *base)
     cm_service_end(&cm->manager, &listener->service);
     cm->listeners--;
     while (listener->upcalls)
-        pthread_cond_wait(&cm->told_one, &cm->lock);
+        pthread_cond_wait(&cm->reported, &cm->lock);
     pthread_mutex_unlock(&cm->lock);
     free(listener);
     return RI_OK;

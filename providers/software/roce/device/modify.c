@@ -142,7 +142,7 @@ static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modif
 
     if (qp_state(core) != RI_QPS_IDLE)
         return RI_ERR_INVALID_STATE;
-    qp->told = qp->crowded = false;
+    qp->established_reported = qp->crowded = false;
     atomic_store(&qp->waits, false);
     atomic_store(&qp->warned, false);
     roce_forget_silence(qp);

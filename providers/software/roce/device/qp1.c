@@ -176,7 +176,7 @@ enum ri_status roce_cm_open(struct roce_rnic *device)
         return RI_ERR_NO_RESOURCES;
     }
     pthread_mutex_init(&cm->lock, NULL);
-    pthread_cond_init(&cm->told_one, NULL);
+    pthread_cond_init(&cm->reported, NULL);
     cm->timer.expired = expired;
     device->above = &above;
     cm_manager_init(&cm->manager, &ops, 0);
@@ -190,7 +190,7 @@ void roce_cm_close(struct roce_rnic *device)
     struct roce_cm *cm = &device->cm;
 
     cm_manager_clear(&cm->manager);
-    pthread_cond_destroy(&cm->told_one);
+    pthread_cond_destroy(&cm->reported);
     pthread_mutex_destroy(&cm->lock);
     net_rx_free(cm->rx);
     gsi_close(cm->gsi);

@@ -64,12 +64,12 @@ struct run {
     };
 };
 
-/* {numbers} In RTR the first message is told. */
-static void tell_first(struct roce_qp *qp, uint32_t epsn)
+/* {numbers} In RTR the first message is reported. */
+static void report_first(struct roce_qp *qp, uint32_t epsn)
 {
-    if (qp->told || qp->rc.rsp.epsn == epsn || roce_phase(qp) != PHASE_RTR)
+    if (qp->established_reported || qp->rc.rsp.epsn == epsn || roce_phase(qp) != PHASE_RTR)
         return;
-    qp->told = true;
+    qp->established_reported = true;
     qp_record_communication(&qp->rc.core);
     qp_deliver(&qp->rc.core);
 }
@@ -93,7 +93,7 @@ static void hand_over_connected(struct roce_lane *lane, const struct run *run)
     if (unlikely(atomic_load_explicit(&qp->unheard, memory_order_relaxed)) &&
         qp->rc.rsp.epsn != epsn)
         roce_rnic(qp->core.rnic)->above->heard(qp);
-    tell_first(qp, epsn);
+    report_first(qp, epsn);
 }
 
 static void hand_over(struct roce_lane *lane, struct run *run)
@@ -310,7 +310,7 @@ bool roce_lane_is_idle(const struct lane *lane)
     const struct roce_port *port = atomic_load(&roce_rnic(lane->rnic)->ports);
 
     spinlock_assert_held(&lane->lock);
-    if (atomic_load(&roce_rnic(lane->rnic)->cm.news))
+    if (atomic_load(&roce_rnic(lane->rnic)->cm.has_reports))
         return false;
     for (; port; port = port->next)
         if (atomic_load(&port->readable) || atomic_load(&port->writable))

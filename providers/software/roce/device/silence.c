@@ -42,7 +42,7 @@ void roce_warn_unsent(struct roce_qp *qp, int error)
                              : "");
 }
 
-static void tell_silence(struct roce_qp *qp)
+static void report_silence(struct roce_qp *qp)
 {
     const struct rc_counters *counters = &qp->rc.counters;
     struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
@@ -108,7 +108,7 @@ const char *roce_silent(struct rc_qp *rc)
     int error = take_answer(qp);
 
     tx_assert_inside(&rc->core);
-    tell_silence(qp);
+    report_silence(qp);
     if (error)
         return reason(error);
     qp->reach = net_reach_open(qp->port->net, &qp->path);
