@@ -78,9 +78,11 @@ static void open_connection(void)
     log_capture();
 }
 
-/* InfiniBand: the provider tells the peer of the end, which answers. */
+/* InfiniBand: the connection does not end with its QP. The program ends it, the peer answers. */
 static void close_connection(void)
 {
+    ck_assert_uint_eq(peer->calls[FAKE_DISCONNECT], 0);
+    ck_assert_int_eq(rdma_disconnect(server), 0);
     ck_assert(tc_until(peer->calls[FAKE_DISCONNECT] == 1, WAIT_MS));
     fake_cm(peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);

@@ -112,7 +112,8 @@ void roce_cm_deliver(struct roce_rnic *device);
 
 /* --- connection_life.c --- */
 
-/* The host has decided a request, or it is gone: the next one that waits is reported. Under cm.lock. */
+/* The host has decided a request, or it is gone: the next one that waits is reported. Under
+ * cm.lock. */
 void roce_decided(struct roce_connection *c);
 /* Memory of a connection, counted; under cm.lock. NULL: none. */
 struct roce_connection *roce_connection_new(struct roce_rnic *device);
