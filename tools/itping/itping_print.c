@@ -167,7 +167,7 @@ static bool print_as_json(const struct ping_options *options, const struct adapt
                           const char *wire, const char *peer, const struct ping_result *rdma,
                           const struct ping_result *tcp)
 {
-    (void)options, (void)adapter, (void)peer, (void)rdma, (void)tcp;
+    (void)options, (void)adapter, (void)wire, (void)peer, (void)rdma, (void)tcp;
     tool_error("--json is not in this build; configure it with jansson (Debian: libjansson-dev)");
     return false;
 }
