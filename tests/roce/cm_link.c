@@ -467,3 +467,21 @@ const struct link_sent *link_last(const struct link *link, uint32_t side, uint16
     }
     return NULL;
 }
+
+struct link_conn *link_ask_by_hand(struct link *link,
+                                   void (*change)(struct cm_message *message, uint8_t *data))
+{
+    uint8_t data[CM_REQ_PRIVATE];
+    struct cm_message message;
+
+    link->alone = true;
+    link_fill_req(link, 0x99, &message, data);
+    message.transaction_id = 0x1234;
+    if (change)
+        change(&message, data);
+    link_inject(link, 1, &message);
+    for (uint32_t i = 0; i < LINK_CONNS; i++)
+        if (link->end[1].conns[i].used)
+            return &link->end[1].conns[i];
+    return NULL;
+}

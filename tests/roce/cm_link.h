@@ -106,6 +106,10 @@ struct cm_address link_address(const struct link *link, uint32_t side);
 
 /* A message comes to this side, from the other's address. */
 void link_inject(struct link *link, uint32_t side, const struct cm_message *message);
+/* A REQ of side 0, which has no connection of it, to side 1; `change` may be NULL. Returns the
+ * request there, or NULL. */
+struct link_conn *link_ask_by_hand(struct link *link,
+                                   void (*change)(struct cm_message *message, uint8_t *data));
 
 /* How many messages of the kind the side has sent; the last of them, parsed. */
 uint32_t link_count(const struct link *link, uint32_t side, uint16_t attribute);

@@ -46,24 +46,6 @@ static struct link_conn *open_one(struct link_conn **peer)
     return conn;
 }
 
-/* A REQ of side 0 by hand; returns the request at side 1, or NULL. */
-static struct link_conn *ask_by_hand(void (*change)(struct cm_message *message, uint8_t *data))
-{
-    uint8_t data[CM_REQ_PRIVATE];
-    struct cm_message message;
-
-    bed->alone = true;
-    link_fill_req(bed, 0x99, &message, data);
-    message.transaction_id = 0x1234;
-    if (change)
-        change(&message, data);
-    link_inject(bed, 1, &message);
-    for (uint32_t i = 0; i < LINK_CONNS; i++)
-        if (bed->end[1].conns[i].used)
-            return &bed->end[1].conns[i];
-    return NULL;
-}
-
 /* --- requests --- */
 
 START_TEST(M001_M003_M005_what_is_no_message_is_dropped)
@@ -92,8 +74,8 @@ START_TEST(M032_M033_a_request_that_is_repeated_before_the_answer_gets_a_MRA)
     struct link_conn *conn;
 
     bed->end[1].accepts = false;
-    conn = ask_by_hand(NULL);
-    ck_assert_ptr_eq(ask_by_hand(NULL), conn);
+    conn = link_ask_by_hand(bed, NULL);
+    ck_assert_ptr_eq(link_ask_by_hand(bed, NULL), conn);
     ck_assert_uint_eq(conn->events[CM_EVENT_REQUEST], 1);
     ck_assert_ptr_nonnull(link_last(bed, 1, CM_MRA, &seen));
     ck_assert_uint_eq(seen.mra.message_mraed, CM_ANSWERED_REQ);
@@ -107,9 +89,9 @@ START_TEST(M032_a_request_that_is_repeated_after_the_answer_gets_it_again_at_onc
 {
     const struct link_sent *first, *second;
 
-    ask_by_hand(NULL);
+    link_ask_by_hand(bed, NULL);
     first = link_last(bed, 1, CM_REP, &seen);
-    ck_assert_ptr_nonnull(ask_by_hand(NULL));
+    ck_assert_ptr_nonnull(link_ask_by_hand(bed, NULL));
     second = link_last(bed, 1, CM_REP, &seen);
     ck_assert_ptr_ne(first, second);
     ck_assert_uint_eq(first->at, second->at);
@@ -126,12 +108,12 @@ static void another_id(struct cm_message *message, uint8_t *data)
 
 START_TEST(M036_a_request_of_a_live_QP_is_stale_and_the_old_connection_ends)
 {
-    struct link_conn *conn = ask_by_hand(NULL);
+    struct link_conn *conn = link_ask_by_hand(bed, NULL);
     struct cm_message rtu = { .attribute_id = CM_RTU, .rtu = { 0x77, conn->cm.own_id } };
 
     link_inject(bed, 1, &rtu);
     ck_assert_int_eq(conn->cm.state, CM_ESTABLISHED);
-    ask_by_hand(another_id);
+    link_ask_by_hand(bed, another_id);
     ck_assert_ptr_nonnull(link_last(bed, 1, CM_REJ, &seen));
     ck_assert_uint_eq(seen.rej.reason, CM_REJ_STALE_CONN);
     ck_assert_uint_eq(seen.rej.remote_comm_id, 0x78);
@@ -143,7 +125,7 @@ END_TEST
 
 START_TEST(M036_only_the_address_that_has_the_connection_can_make_it_stale)
 {
-    struct link_conn *conn = ask_by_hand(NULL);
+    struct link_conn *conn = link_ask_by_hand(bed, NULL);
     struct cm_address elsewhere = link_address(bed, 1);
     uint8_t data[CM_REQ_PRIVATE], mad[MAD_LEN];
     struct cm_message message;
@@ -317,7 +299,7 @@ END_TEST
 
 START_TEST(M030_a_REP_without_an_answer_is_given_up)
 {
-    struct link_conn *conn = ask_by_hand(NULL);
+    struct link_conn *conn = link_ask_by_hand(bed, NULL);
 
     link_run(bed, CM_NEVER);
     ck_assert_uint_eq(link_count(bed, 1, CM_REP), 16);

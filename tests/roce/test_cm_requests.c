@@ -21,27 +21,9 @@ static void teardown(void)
     free(bed);
 }
 
-/* A REQ of side 0 by hand; returns the request at side 1, or NULL. */
-static struct link_conn *ask_by_hand(void (*change)(struct cm_message *message, uint8_t *data))
-{
-    uint8_t data[CM_REQ_PRIVATE];
-    struct cm_message message;
-
-    bed->alone = true;
-    link_fill_req(bed, 0x99, &message, data);
-    message.transaction_id = 0x1234;
-    if (change)
-        change(&message, data);
-    link_inject(bed, 1, &message);
-    for (uint32_t i = 0; i < LINK_CONNS; i++)
-        if (bed->end[1].conns[i].used)
-            return &bed->end[1].conns[i];
-    return NULL;
-}
-
 static uint16_t refusal(void (*change)(struct cm_message *message, uint8_t *data))
 {
-    ck_assert_ptr_null(ask_by_hand(change));
+    ck_assert_ptr_null(link_ask_by_hand(bed, change));
     ck_assert_ptr_nonnull(link_last(bed, 1, CM_REJ, &seen));
     ck_assert_uint_eq(link_count(bed, 1, CM_REJ), 1);
     ck_assert_uint_eq(seen.rej.local_comm_id, 0); /* M-050 */
