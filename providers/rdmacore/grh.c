@@ -4,37 +4,25 @@
  */
 #include "qp.h"
 
+#include "base/ipv4_header.h"
+
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <string.h>
 
-#define GRH_OCTETS 40u
-
 const uint8_t *datagram_header(const struct ri_recv_wr *wr)
 {
-    bool whole = wr->num_sge && wr->sg_list[0].length >= GRH_OCTETS;
+    bool whole = wr->num_sge && wr->sg_list[0].length >= IPV4_HEADER_ROOM;
 
     return whole ? (const uint8_t *)(uintptr_t)wr->sg_list[0].addr : NULL;
 }
 
-/* The ones' complement sum over a correct header is all ones (RFC 1071). */
-static bool sum_is_right(const uint8_t *header)
+/* InfiniBand and RoCE over IPv6: the GRH has 40 octets. Over IPv4: the last 20. */
+static void source_gid(const uint8_t header[static IPV4_HEADER_ROOM], uint8_t *gid)
 {
-    uint32_t sum = 0;
+    const uint8_t *ipv4 = ipv4_header_in(header);
 
-    for (unsigned int i = 0; i < sizeof(struct iphdr); i += 2)
-        sum += (uint32_t)header[i] << 8 | header[i + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ((sum + (sum >> 16)) & 0xffff) == 0xffff;
-}
-
-/* InfiniBand and RoCE over IPv6: the GRH has 40 octets. Over IPv4: the last 20; those in front are
- * undefined. */
-static void source_gid(const uint8_t *header, uint8_t *gid)
-{
-    const uint8_t *ipv4 = header + GRH_OCTETS - sizeof(struct iphdr);
-
-    if (ipv4[0] == 0x45 && (header[0] >> 4 != 6 || sum_is_right(ipv4))) {
+    if (ipv4) {
         memset(gid, 0, 10);
         memset(gid + 10, 0xff, 2);
         memcpy(gid + 12, ipv4 + offsetof(struct iphdr, saddr), 4);

@@ -135,10 +135,14 @@ void tc_fill(struct tc_rng *rng, void *buf, size_t len);
  * own, in which the loopback interface is up. False: it may not make one.
  * tc_label: gives the loopback interface there one more address, with the label "lo:1", or takes it
  * away again. False: that cannot be done.
+ * tc_loopback_mtu: the MTU of that interface. False: likewise.
+ * tc_is_member: has a socket there joined the group of IPv4? Host order.
  */
 #define TC_LABEL_ADDRESS 0xc0000209u /* 192.0.2.9, host order */
 bool tc_netns(void);
 bool tc_label(bool there);
+bool tc_loopback_mtu(int mtu);
+bool tc_is_member(uint32_t group);
 
 /* How often a loop runs: n; a tenth (at least 1) with TC_SHORT
  * set, ten times n with TC_LONG set. */

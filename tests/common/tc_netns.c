@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -39,4 +40,25 @@ bool tc_label(bool there)
         return ask(SIOCSIFFLAGS, &request); /* not IFF_UP: the address goes */
     memcpy(&request.ifr_addr, &address, sizeof(address));
     return ask(SIOCSIFADDR, &request);
+}
+
+bool tc_loopback_mtu(int mtu)
+{
+    struct ifreq request = { .ifr_name = "lo", .ifr_mtu = mtu };
+
+    return ask(SIOCSIFMTU, &request);
+}
+
+bool tc_is_member(uint32_t group)
+{
+    FILE *file = fopen("/proc/net/igmp", "r");
+    char line[256], word[16];
+    bool found = false;
+
+    ck_assert_ptr_nonnull(file);
+    snprintf(word, sizeof(word), "%08X", (unsigned int)htonl(group));
+    while (fgets(line, sizeof(line), file))
+        found |= strstr(line, word) != NULL;
+    fclose(file);
+    return found;
 }

@@ -5,6 +5,8 @@
  */
 #include "ibverbs_private.h"
 
+#include "base/ipv4_header.h"
+
 #include <endian.h>
 #include <netinet/ip.h>
 #include <stdlib.h>
@@ -91,17 +93,6 @@ struct header {
     uint8_t traffic_class;
 };
 
-/* The ones' complement sum over a correct header is all ones (RFC 1071). */
-static bool sum_is_right(const uint8_t *header)
-{
-    uint32_t sum = 0;
-
-    for (unsigned int i = 0; i < sizeof(struct iphdr); i += 2)
-        sum += (uint32_t)header[i] << 8 | header[i + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ((sum + (sum >> 16)) & 0xffff) == 0xffff;
-}
-
 static void map_ipv4(const uint8_t *address, union ibv_gid *gid)
 {
     memset(gid, 0, 10);
@@ -109,15 +100,13 @@ static void map_ipv4(const uint8_t *address, union ibv_gid *gid)
     memcpy(gid->raw + 12, address, 4);
 }
 
-/* Over IPv4 its header is the last 20 octets of the 40. What is in front of it is undefined, and
- * may look like a header of IPv6: then the sum decides. A device may leave the sum out. */
 static void read_header(const struct ibv_grh *grh, struct header *header)
 {
-    const uint8_t *ipv4 = (const uint8_t *)grh + sizeof(*grh) - sizeof(struct iphdr);
+    const uint8_t *ipv4 = ipv4_header_in((const uint8_t *)grh);
     uint32_t word;
 
     memset(header, 0, sizeof(*header));
-    if (ipv4[0] == 0x45 && (*(const uint8_t *)grh >> 4 != 6 || sum_is_right(ipv4))) {
+    if (ipv4) {
         header->traffic_class = ipv4[1];
         map_ipv4(ipv4 + offsetof(struct iphdr, saddr), &header->source);
         map_ipv4(ipv4 + offsetof(struct iphdr, daddr), &header->destination);
