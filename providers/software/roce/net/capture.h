@@ -16,7 +16,7 @@ static inline bool is_captured(const struct net_port *port)
 }
 
 /* Around a system call that sends and the calls of capture_sent(): what comes meanwhile is written
- * behind it. */
+ * behind it. Also held over a fork. */
 void capture_hold(void);
 void capture_release(void);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "capture.h"
 #include "port.h"
 #include "process.h"
 
@@ -41,6 +42,18 @@ static void forget_sockets(struct net *net)
             close(port->fd[NET_DATA]);
 }
 
+static void before_fork(void)
+{
+    net_lock();
+    capture_hold();
+}
+
+static void after_fork(void)
+{
+    capture_release();
+    net_unlock();
+}
+
 static void in_child(void)
 {
     for (struct net_process *at = processes; at; at = at->next) {
@@ -51,12 +64,12 @@ static void in_child(void)
         at->dead = true;
     }
     processes = NULL;
-    net_unlock();
+    after_fork();
 }
 
 static void install(void)
 {
-    install_error = pthread_atfork(net_lock, net_unlock, in_child);
+    install_error = pthread_atfork(before_fork, after_fork, in_child);
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
