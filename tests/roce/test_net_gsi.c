@@ -12,6 +12,7 @@
 #include "base/sealed.h"
 #include "gsi_end.h"
 #include "providers/software/roce/codec/cm.h"
+#include "providers/software/roce/net/process.h"
 #include "providers/software/roce/net/slots.h"
 #include "providers/software/roce/net/table.h"
 
@@ -266,6 +267,51 @@ START_TEST(a_request_that_is_repeated_comes_to_the_same_process)
 }
 END_TEST
 
+/* What others have left in the count of an empty mailbox does not close it. */
+START_TEST(a_mailbox_that_seems_full_opens_when_its_owner_looks)
+{
+    struct gsi_service service = gsi_any(SERVICE);
+    struct table *table;
+    uint32_t binding;
+
+    open_ends(2);
+    table = slots_table(end[0].net->process->slots);
+    ck_assert_int_eq(gsi_end_listen(&end[0], &service, &binding), RI_OK);
+    atomic_store(&table->slot[net_slot(end[0].net)].queued, UINT32_MAX - 3);
+    send_mad(1, CM_REQ, 0x1000, 0, SERVICE);
+    gsi_end_read(&end[1]); /* it is lost, and comes again */
+    gsi_end_read(&end[0]);
+    send_mad(1, CM_REQ, 0x1000, 0, SERVICE);
+    gsi_end_read(&end[1]);
+    gsi_end_serve(&end[0]);
+    ck_assert_uint_eq(end[0].count, 1);
+    close_ends(2);
+}
+END_TEST
+
+/* IDs are drawn at random, and none is kept for long. */
+START_TEST(an_id_that_is_drawn_again_goes_to_the_service_that_it_is_for)
+{
+    struct gsi_service mine = gsi_any(SERVICE), other = gsi_any(SERVICE + 1);
+    uint32_t binding;
+
+    open_ends(3);
+    ck_assert_int_eq(gsi_end_listen(&end[0], &mine, &binding), RI_OK);
+    ck_assert_int_eq(gsi_end_listen(&end[1], &other, &binding), RI_OK);
+    send_mad(2, CM_REQ, 0x1000, 0, SERVICE);
+    send_mad(2, CM_REQ, 0x1000, 0, SERVICE + 1);
+    send_mad(2, CM_REQ, 0x1000, 0, SERVICE + 1);
+    send_mad(2, CM_REJ, 0x1000, 0, 0);
+    gsi_end_read(&end[2]);
+    for (int i = 0; i < 2; i++)
+        gsi_end_serve(&end[i]);
+    ck_assert_uint_eq(end[0].count, 1);
+    ck_assert_uint_eq(end[1].count, 3);
+    ck_assert_uint_eq(end[1].got[2].mad.attribute_id, CM_REJ);
+    close_ends(3);
+}
+END_TEST
+
 START_TEST(a_service_has_one_owner)
 {
     struct gsi_service any = gsi_any(SERVICE), one = gsi_at(SERVICE, 1), two = gsi_at(SERVICE, 2);
@@ -503,10 +549,13 @@ int main(void)
                  P042_a_packet_to_qp_1_has_any_identification);
     tc_add_tests(services, a_request_comes_to_who_has_the_service_whoever_reads_it,
                  M050_a_service_of_nobody_is_the_readers_to_reject,
-                 a_request_that_is_repeated_comes_to_the_same_process, a_service_has_one_owner,
-                 the_address_decides_before_the_wildcard, two_with_reuse_bind_and_one_alone_listens,
-                 services_over_ipv6, a_port_that_is_closed_and_opened_again,
-                 a_free_port_of_a_port_space, services_are_bounded_and_places_are_used_again,
+                 a_request_that_is_repeated_comes_to_the_same_process,
+                 a_mailbox_that_seems_full_opens_when_its_owner_looks,
+                 an_id_that_is_drawn_again_goes_to_the_service_that_it_is_for,
+                 a_service_has_one_owner, the_address_decides_before_the_wildcard,
+                 two_with_reuse_bind_and_one_alone_listens, services_over_ipv6,
+                 a_port_that_is_closed_and_opened_again, a_free_port_of_a_port_space,
+                 services_are_bounded_and_places_are_used_again,
                  a_table_of_another_release_is_not_used, nothing_stays_open);
     return tc_main(suite);
 }

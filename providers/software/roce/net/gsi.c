@@ -218,14 +218,14 @@ static bool find_owner(const struct gsi *gsi, const struct gsi_mad *mad,
                        struct services_owner *owner)
 {
     const struct slots *slots = gsi->net->process->slots;
-    uint64_t route = gsi_route(mad);
+    const bool request = gsi_kind_of(mad) == GSI_REQUEST;
+    uint64_t route = gsi_route(mad), service = request ? gsi_service_id(mad) : 0;
 
-    if (services_get_route(slots, route, owner))
+    if (services_get_route(slots, route, request ? &service : NULL, owner))
         return true;
-    if (gsi_kind_of(mad) != GSI_REQUEST ||
-        !services_find(slots, gsi_service_id(mad), mad->destination, mad->scope, owner))
+    if (!request || !services_find(slots, service, mad->destination, mad->scope, owner))
         return false;
-    services_put_route(slots, route, owner);
+    services_put_route(slots, route, service, owner);
     return true;
 }
 
@@ -253,13 +253,13 @@ static bool send_message(const struct gsi *gsi, const struct services_owner *own
 
     if (atomic_load(&slot->generation) != owner->generation || !(name[0] | name[1]))
         return false;
-    if (atomic_fetch_add(&slot->queued, records) + records <= QUEUED_MAX) {
-        pass_put_head(octets, records);
-        if (mailbox_send(name, octets, PASS_LEN(records)))
-            return true;
-    }
-    atomic_fetch_sub(&slot->queued, records);
-    return false;
+    if (atomic_load(&slot->queued) > QUEUED_MAX - records)
+        return false;
+    pass_put_head(octets, records);
+    if (!mailbox_send(name, octets, PASS_LEN(records)))
+        return false;
+    atomic_fetch_add(&slot->queued, records);
+    return true;
 }
 
 /* Those from `first` on that are of one owner, in one message. */
@@ -310,13 +310,15 @@ uint32_t gsi_read(struct gsi *gsi, struct net_port *port, struct net_rx *rx)
             port_count(&gsi->counters.malformed);
     }
     hand_over(gsi, sorted, count);
+    if (atomic_load(&slot_of(gsi, net_slot(gsi->net))->queued) > QUEUED_MAX - PASS_RECORDS)
+        gsi_serve(gsi);
     return datagrams;
 }
 
 /* ---- passed on by others --------------------------------------------------------------------- */
 
-/* Senders count up before they send; one that has died between leaves its part until the queue is
- * empty. */
+/* Senders count up behind their message, which may have been taken by then: what is left over goes
+ * when the queue is empty. */
 static void count_down(struct gsi *gsi, uint32_t records)
 {
     _Atomic uint32_t *queued = &slot_of(gsi, net_slot(gsi->net))->queued;

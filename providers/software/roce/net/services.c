@@ -9,11 +9,14 @@
 
 #include <string.h>
 
-#define SLOT_MASK   0xFFu
-#define PORT_FIRST  32768u
-#define PORT_LAST   60999u
-#define PORTS       (PORT_LAST - PORT_FIRST + 1u)
-#define ROUTE_SHIFT 16 /* below: slot, generation */
+#define SLOT_MASK  0xFFu
+#define PORT_FIRST 32768u
+#define PORT_LAST  60999u
+#define PORTS      (PORT_LAST - PORT_FIRST + 1u)
+
+/* Parts of a route, from above: hash, service, generation, slot. */
+#define ROUTE_HASH  32
+#define ROUTE_OWNER 16
 
 /* struct table_service.flags; the lower two are enum gsi_family, 0 with a GID. */
 #define FLAG_REUSE   0x10u
@@ -54,6 +57,8 @@ static bool read_entry(struct table_service *from, struct entry *to)
     to->flags = atomic_load_explicit(&from->flags, memory_order_relaxed);
     memcpy(to->gid, gid, sizeof(gid));
     to->owner = (struct services_owner){ (uint32_t)owner & SLOT_MASK, (uint32_t)(owner >> 8) };
+    /* Behind all that was read */
+    atomic_thread_fence(memory_order_acquire);
     return atomic_load(&from->owner) == owner;
 }
 
@@ -278,25 +283,29 @@ bool services_find(const struct slots *slots, uint64_t id, const uint8_t gid[sta
     return found;
 }
 
-/* The upper 48 bits of the hash, the low octet of the generation, the slot. */
-static uint64_t route_word(uint64_t route, const struct services_owner *owner)
+static uint16_t hash_of(uint64_t service)
 {
-    return (route & ~UINT64_C(0xFFFF)) | (owner->generation & 0xFFu) << 8 | owner->slot;
+    return (uint16_t)(service * UINT64_C(0x9E3779B97F4A7C15) >> 48);
 }
 
-void services_put_route(const struct slots *slots, uint64_t route,
+/* Of the generation the low octet. */
+void services_put_route(const struct slots *slots, uint64_t route, uint64_t service,
                         const struct services_owner *owner)
 {
-    atomic_store(&slots_table(slots)->route[route % TABLE_ROUTES], route_word(route, owner));
+    atomic_store(&slots_table(slots)->route[route % TABLE_ROUTES],
+                 route >> ROUTE_HASH << ROUTE_HASH | (uint64_t)hash_of(service) << ROUTE_OWNER |
+                     (owner->generation & 0xFFu) << 8 | owner->slot);
 }
 
-bool services_get_route(const struct slots *slots, uint64_t route, struct services_owner *owner)
+bool services_get_route(const struct slots *slots, uint64_t route, const uint64_t *service,
+                        struct services_owner *owner)
 {
     struct table *table = slots_table(slots);
     uint64_t word = atomic_load(&table->route[route % TABLE_ROUTES]);
     struct services_owner found = { .slot = (uint32_t)word & SLOT_MASK };
 
-    if ((word ^ route) >> ROUTE_SHIFT || !word || found.slot >= slots_count(slots))
+    if ((word ^ route) >> ROUTE_HASH || !word || found.slot >= slots_count(slots) ||
+        (service && (uint16_t)(word >> ROUTE_OWNER) != hash_of(*service)))
         return false;
     found.generation = atomic_load(&table->slot[found.slot].generation);
     if ((found.generation & 0xFFu) != (word >> 8 & 0xFFu) || !lives(slots, &found))

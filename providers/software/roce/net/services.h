@@ -5,7 +5,8 @@
  * An entry is its owner's as long as the owner's claim of a slot lives; nobody has to free it, and
  * a dead one's place is used again. Entries change under a record lock; they are read without one.
  * Where a request went is remembered in `route`, a place for each hash, so that its repetitions and
- * its REJ go to the same process.
+ * its REJ go to the same process. A later request may have the same ID, as IDs are drawn: if it is
+ * for another service it goes its own way.
  */
 #ifndef ITAL_SOFTROCE_SERVICES_H
 #define ITAL_SOFTROCE_SERVICES_H
@@ -32,9 +33,10 @@ struct services_owner {
  * all addresses. Any thread. */
 bool services_find(const struct slots *slots, uint64_t id, const uint8_t gid[static GID_LEN],
                    uint32_t scope, struct services_owner *owner);
-/* Any thread. */
-void services_put_route(const struct slots *slots, uint64_t route,
+/* Any thread. `service`: of a request; NULL: a REJ, which names none. */
+void services_put_route(const struct slots *slots, uint64_t route, uint64_t service,
                         const struct services_owner *owner);
-bool services_get_route(const struct slots *slots, uint64_t route, struct services_owner *owner);
+bool services_get_route(const struct slots *slots, uint64_t route, const uint64_t *service,
+                        struct services_owner *owner);
 
 #endif
