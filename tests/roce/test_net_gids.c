@@ -108,6 +108,7 @@ START_TEST(a_gone_address_is_zero_in_its_place_and_comes_back_there)
     is_at(&a, 0);
     is_at(&b, -1);
     ck_assert_mem_eq(gids.entry[1].gid, zeros, GID_LEN);
+    ck_assert_uint_eq(gids.entry[1].mtu, 0); /* the path MTU is not that of a gone interface */
     is_at(&c, 2);
     is_at(&d, 3); /* behind, though of another kind, and not in b's place */
     put(&b);

@@ -129,14 +129,20 @@ static void sum_up(struct reply *reply)
 
 static const char *wrong_in_child(int mailbox)
 {
+    static const uint8_t group[GID_LEN] = { [10] = 0xFF, [11] = 0xFF, 239, 1, 2, 3 };
     struct gsi_service service = gsi_any(SERVICE + 99);
+    uint32_t binding, loopback = 1;
+    struct net_port *port;
     struct net_why why;
-    uint32_t binding;
 
     if (fcntl(mailbox, F_GETFD) >= 0)
         return "the mailbox is open in the child";
     if (gsi_bind(own.gsi, &service, &binding, &why) != RI_ERR_DEVICE)
         return "the child binds by its parent's";
+    memset(&why, 0, sizeof(why));
+    if (net_multicast_open(own.net, group, &loopback, 1, &port, &why) != RI_ERR_DEVICE ||
+        !strstr(why.text, "fork"))
+        return "the child joins a group by its parent's, or is not told why not";
     return NULL;
 }
 

@@ -94,6 +94,7 @@ bool net_gids_update(struct net_gids *gids, const struct net_address *list, uint
 
         if (!is_gone(entry) && !is_listed(entry, list, count)) {
             memset(entry->gid, 0, GID_LEN);
+            entry->mtu = 0;
             changed = true;
         }
     }

@@ -126,16 +126,15 @@ enum ri_status net_multicast_open(struct net *net, const uint8_t gid[static GID_
     status = net->process->dead ? RI_ERR_DEVICE : open_socket(made, interfaces, count, why);
     if (status == RI_OK) {
         made->next = net->ports;
-        net->ports = made;
+        net->ports = *port = made;
+    } else if (made->fd[NET_DATA] >= 0) {
+        close(made->fd[NET_DATA]);
     }
     net_unlock();
-    if (status == RI_OK) {
-        *port = made;
-        return RI_OK;
-    }
-    if (made->fd[NET_DATA] >= 0)
-        close(made->fd[NET_DATA]);
-    free(made);
+    if (status == RI_ERR_DEVICE)
+        net_say(why, "it was opened before a fork");
+    if (status != RI_OK)
+        free(made);
     return status;
 }
 
