@@ -10,6 +10,7 @@
 
 struct end bed[2];
 enum ri_qp_type bed_type = RI_QP_RC;
+int bed_loopback_mtu;
 
 static struct end *peer_of(const struct end *end)
 {
@@ -59,6 +60,7 @@ void bed_open(uint32_t n, const char *const *options)
     struct share_key key = net_test_key(n);
 
     net_namespace();
+    ck_assert(!bed_loopback_mtu || tc_loopback_mtu(bed_loopback_mtu));
     for (int i = 0; i < 2; i++) {
         struct end *end = &bed[i];
 

@@ -40,6 +40,8 @@ struct end {
 extern struct end bed[2];
 /* What bed_open() makes; at first RC. */
 extern enum ri_qp_type bed_type;
+/* ... and the MTU of the loopback interface before; 0: the kernel's. */
+extern int bed_loopback_mtu;
 #define BED_KEY 0x11223344u /* of both QPs for datagrams */
 
 /* n: 127.0.0.n, or ::1 for 0, of both ends; options of softroce as fake_host_open has them. */

@@ -3,6 +3,10 @@
 #include "device_bed.h"
 
 #include <arpa/inet.h>
+#include <linux/ipv6.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define A (&bed[0])
 #define B (&bed[1])
@@ -15,6 +19,7 @@ static struct ri_connect_request asked;
 static struct sockaddr_in where_bound;
 static uint32_t asked_retry, asked_rnr;
 static struct ri_connection_event established[2];
+static bool failed;
 
 static void on_request(const struct ri_host *host, void *listener_context,
                        struct ri_connection *passive, const struct ri_connect_request *request,
@@ -35,6 +40,7 @@ static void on_event(const struct ri_host *host, void *context,
     (void)host;
     if (event->type == RI_CONNECTION_ESTABLISHED)
         established[context == &connection[1]] = *event;
+    failed |= event->type == RI_CONNECTION_FAILED;
 }
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -57,6 +63,7 @@ static void setup(void)
     memset(&asked, 0, sizeof(asked));
     memset(established, 0, sizeof(established));
     memset(connection, 0, sizeof(connection));
+    failed = false;
     for (int i = 0; i < 2; i++) {
         bed[i].fake.host.connection_request = on_request;
         bed[i].fake.host.connection_event = on_event;
@@ -65,10 +72,16 @@ static void setup(void)
     memcpy(&where_bound, &bound, sizeof(where_bound));
 }
 
+static void setup_small(void)
+{
+    bed_loopback_mtu = 1500;
+    setup();
+}
+
 static bool is_asked(const void *arg)
 {
     (void)arg;
-    return connection[1] != NULL;
+    return connection[1] != NULL || failed;
 }
 
 static bool are_established(const void *arg)
@@ -94,7 +107,7 @@ static void meet(struct ri_connect_param ask, struct ri_connect_param accept)
     ask.negotiate_depths = accept.negotiate_depths = true;
     OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
     OK(A->fake.privileged.connect(connection[0], A->qp, &ask));
-    ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT), "no request");
+    ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT) && connection[1], "no request");
     OK(B->fake.privileged.accept(connection[1], B->qp, &accept));
     ck_assert_msg(bed_wait(are_established, NULL, BED_TIMEOUT), "no connection");
 }
@@ -212,16 +225,120 @@ START_TEST(M042_the_rights_of_the_peer_are_those_that_the_consumer_gave)
 }
 END_TEST
 
+/* What is refused changes nothing of what is under way. */
+START_TEST(a_connection_is_asked_for_once)
+{
+    struct ri_connect_param again = { .size = sizeof(again),
+                                      .deadline = RI_NO_DEADLINE,
+                                      .destination = (const struct sockaddr *)&where_bound };
+    struct ri_qp_info a, b;
+
+    OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
+    again.ird = again.ord = 4;
+    OK(A->fake.privileged.connect(connection[0], A->qp, &again));
+    again.ird = again.ord = 1;
+    ck_assert_int_eq(A->fake.privileged.connect(connection[0], A->qp, &again),
+                     RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(A->fake.privileged.service_request(connection[0], &again),
+                     RI_ERR_INVALID_STATE);
+    ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT) && connection[1], "no request");
+    again.ird = again.ord = 4;
+    OK(B->fake.privileged.accept(connection[1], B->qp, &again));
+    ck_assert_msg(bed_wait(are_established, NULL, BED_TIMEOUT), "no connection");
+    a = info_of(A);
+    b = info_of(B);
+    ck_assert_uint_eq(a.send_psn, b.receive_psn);
+    ck_assert_uint_eq(b.send_psn, a.receive_psn);
+    ck_assert_uint_eq(a.ord, 4);
+    ck_assert_int_eq(A->fake.privileged.resolve(connection[0], &again), RI_ERR_INVALID_STATE);
+}
+END_TEST
+
+START_TEST(private_data_that_are_nowhere_are_refused)
+{
+    struct ri_connect_param leg = { .size = sizeof(leg), .private_data_length = 1 };
+
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(bed[i].fake.privileged.confirm(connection[i], &leg),
+                         RI_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+static bool have_heard_of_change(const void *arg)
+{
+    (void)arg;
+    return atomic_load(&A->fake.rnic_events) && atomic_load(&B->fake.rnic_events);
+}
+
+/* Not what it carried when the RNIC was opened. */
+START_TEST(M043_a_REQ_may_ask_for_what_the_interface_carries_now)
+{
+    ck_assert(tc_loopback_mtu(65536));
+    ck_assert_msg(bed_wait(have_heard_of_change, NULL, BED_TIMEOUT), "no event");
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    ck_assert_uint_eq(info_of(A).path_mtu, 4096);
+    ck_assert_uint_eq(info_of(B).path_mtu, 4096);
+}
+END_TEST
+
+/* --- a link-local address --- */
+
+static const struct sockaddr_in6 link_local = { .sin6_family = AF_INET6,
+                                                .sin6_addr = { { { 0xfe, 0x80, [15] = 9 } } } };
+
+static void add_link_local(void)
+{
+    struct in6_ifreq request = { .ifr6_addr = link_local.sin6_addr,
+                                 .ifr6_prefixlen = 64,
+                                 .ifr6_ifindex = (int)if_nametoindex("lo") };
+    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(ioctl(fd, SIOCSIFADDR, &request), 0);
+    close(fd);
+}
+
+/* A process that is not the listener's reads the REQ, and has to find whose it is. */
+START_TEST(a_service_at_a_link_local_address_is_found_by_others)
+{
+    const struct ri_listen_param param = { .size = sizeof(param),
+                                           .address = (const struct sockaddr *)&link_local,
+                                           .backlog = 4 };
+    struct ri_connect_param ask = { .size = sizeof(ask), .deadline = RI_NO_DEADLINE };
+    struct ri_listener *second;
+    struct sockaddr_storage bound;
+
+    add_link_local();
+    ck_assert_msg(bed_wait(have_heard_of_change, NULL, BED_TIMEOUT), "no event");
+    OK(B->fake.privileged.listen(B->fake.rnic, &param, B, &bound, &second));
+    ask.destination = (const struct sockaddr *)&bound;
+    OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
+    OK(A->fake.privileged.connect(connection[0], A->qp, &ask));
+    for (int i = 0; i < 4; i++) { /* B does not look */
+        fake_lane_pass(&A->fake.events, 0);
+        fake_host_run(&A->fake, NULL);
+    }
+    ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT) && connection[1], "no request");
+    OK(B->fake.privileged.listen_destroy(second));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device_connect");
     TCase *values = tc_case(suite, "values", setup, teardown);
+    TCase *small = tc_case(suite, "small packets at first", setup_small, teardown);
 
     tc_add_tests(values, M010_each_side_begins_with_the_PSN_that_the_other_has_told,
                  M011_no_side_asks_for_more_reads_than_the_other_serves,
                  M011_a_REP_with_less_lowers_what_was_asked_for,
                  M041_retries_are_those_of_the_messages, M040_the_ACK_timeout_is_that_of_the_REQ,
                  M040_the_ACK_timeout_of_the_consumer_is_told_and_used,
-                 M042_the_rights_of_the_peer_are_those_that_the_consumer_gave);
+                 M042_the_rights_of_the_peer_are_those_that_the_consumer_gave,
+                 a_connection_is_asked_for_once, private_data_that_are_nowhere_are_refused,
+                 a_service_at_a_link_local_address_is_found_by_others);
+    tc_add_tests(small, M043_a_REQ_may_ask_for_what_the_interface_carries_now);
     return tc_main(suite);
 }

@@ -22,6 +22,7 @@
 #define A      (&bed[0])
 #define B      (&bed[1])
 #define LENGTH 100u
+#define GROUP  0xEF010203u /* ipv4_group */
 
 static const uint8_t ipv4_group[GID_LEN] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
 static const uint8_t ipv6_group[GID_LEN] = { 0xff, 0x15, [15] = 7 };
@@ -323,20 +324,26 @@ START_TEST(there_are_so_many_groups_and_no_more)
 }
 END_TEST
 
-/* --- other processes --- */
+/* --- what is counted --- */
 
-static bool is_joined(void)
+START_TEST(packets_of_a_group_that_is_left_stay_counted)
 {
-    FILE *file = fopen("/proc/net/igmp", "r");
-    char line[256];
-    bool found = false;
+    uint64_t before;
 
-    ck_assert_ptr_nonnull(file);
-    while (fgets(line, sizeof(line), file))
-        found |= strstr(line, "030201EF") != NULL;
-    fclose(file);
-    return found;
+    open_ready(1, ipv4_group);
+    OK(attach(B, B->qp, ipv4_group));
+    receive_at(B, B->qp, 1, 4096);
+    send_one(10, BED_KEY);
+    take_one(B, 1, 4096, 10);
+    before = bed_counter(B, "packets received");
+    ck_assert_uint_eq(before, 1);
+    OK(detach(B, B->qp, ipv4_group));
+    ck_assert_uint_eq(bed_counter(B, "packets received"), before);
+    close_ready();
 }
+END_TEST
+
+/* --- other processes --- */
 
 START_TEST(U048_the_group_is_left_although_a_child_lives)
 {
@@ -346,7 +353,7 @@ START_TEST(U048_the_group_is_left_although_a_child_lives)
 
     open_ready(1, ipv4_group);
     OK(attach(B, B->qp, ipv4_group));
-    ck_assert(is_joined());
+    ck_assert(tc_is_member(GROUP));
     ck_assert_int_eq(pipe(began), 0);
     ck_assert_int_eq(pipe(ends), 0);
     child = fork();
@@ -360,7 +367,7 @@ START_TEST(U048_the_group_is_left_although_a_child_lives)
     send_one(10, BED_KEY);
     take_one(B, 1, 4096, 10);
     OK(detach(B, B->qp, ipv4_group));
-    ck_assert(!is_joined());
+    ck_assert(!tc_is_member(GROUP));
     close(ends[1]);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
     close_ready();
@@ -376,6 +383,7 @@ int main(void)
     tc_add_tests(tc, U046_U048_each_attached_QP_gets_one_copy, U046_another_group_is_not_heard,
                  a_QP_hears_its_group_again_after_IDLE, what_is_no_group_is_refused,
                  a_connected_QP_is_refused, there_are_so_many_groups_and_no_more,
+                 packets_of_a_group_that_is_left_stay_counted,
                  U048_the_group_is_left_although_a_child_lives);
     return tc_main(suite);
 }

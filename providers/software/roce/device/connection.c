@@ -42,7 +42,6 @@ enum ri_status roce_connection_destroy(struct ri_connection *base)
 
     pthread_mutex_lock(&cm->lock);
     roce_silence_connection(c);
-    c->leaves = true;
     roce_detach(c);
     roce_connection_release(c);
     pthread_mutex_unlock(&cm->lock);
@@ -75,7 +74,6 @@ static void take_param(struct roce_connection *c, const struct ri_connect_param 
     c->ord = param->ord;
     c->three_way = param->three_way;
     c->outlives_qp = param->outlives_qp;
-    c->leaves = false;
     c->retry = retries(param, param->retry_count);
     c->rnr_retry = retries(param, param->rnr_retry_count);
     c->own_ack_timeout = param->tuned || param->ack_timeout_given ? param->local_ack_timeout & 31u
@@ -110,6 +108,16 @@ static uint16_t some_port(void)
 
     entropy_draw(&random, sizeof(random));
     return (uint16_t)(EPHEMERAL_FIRST + random % EPHEMERAL_COUNT);
+}
+
+static bool is_unused(struct roce_connection *c)
+{
+    bool unused;
+
+    pthread_mutex_lock(&c->device->cm.lock);
+    unused = !c->used && c->cm.state == CM_IDLE && !c->cm.passive;
+    pthread_mutex_unlock(&c->device->cm.lock);
+    return unused;
 }
 
 /* The way there; its source is the connection's. */
@@ -149,8 +157,10 @@ enum ri_status roce_prepare(struct roce_connection *c, const struct ri_connect_p
     struct cma_header header;
     enum cma_port_space space;
     uint16_t port;
-    enum ri_status status = find_way(c, param, &header.source_port, &port);
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
+    if (is_unused(c))
+        status = find_way(c, param, &header.source_port, &port);
     if (status != RI_OK)
         return status;
     memset(question, 0, sizeof(*question));
@@ -206,7 +216,7 @@ static struct cm_message request(struct roce_connection *c, const struct roce_qp
         .local_cm_response_timeout = param->tuned ? param->local_cm_timeout : RESPONSE_TIMEOUT,
         .retry_count = c->retry,
         .p_key = BTH_P_KEY,
-        .path_mtu = (uint8_t)bth_mtu_code(roce_mtu(c->device) + 80u),
+        .path_mtu = roce_mtu_code(c->device),
         .rnr_retry_count = c->rnr_retry,
         .max_cm_retries = param->tuned ? param->max_cm_retries : CM_RETRIES,
         .srq = qp ? qp->core.srq != NULL : param->srq,
@@ -315,6 +325,8 @@ enum ri_status roce_confirm(struct ri_connection *base, const struct ri_connect_
     enum ri_status status = RI_ERR_INVALID_STATE;
     bool answered;
 
+    if (param && param->private_data_length && !param->private_data)
+        return RI_ERR_INVALID_ARGUMENT;
     if (param && param->private_data_length > CM_RTU_PRIVATE)
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->device->cm.lock);
@@ -334,8 +346,10 @@ enum ri_status roce_resolve(struct ri_connection *base, const struct ri_connect_
 {
     struct roce_connection *c = roce_connection_of(base);
     uint16_t source_port, port;
-    enum ri_status status = find_way(c, param, &source_port, &port);
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
+    if (is_unused(c))
+        status = find_way(c, param, &source_port, &port);
     if (status != RI_OK)
         return status;
     pthread_mutex_lock(&c->device->cm.lock);
@@ -479,8 +493,6 @@ enum ri_status roce_disconnect(struct ri_connection *base, const void *private_d
     pthread_mutex_lock(&c->device->cm.lock);
     done = cm_conn_disconnect(&c->cm, private_data, length,
                               clock_after(now, c->device->options.close_timeout), now);
-    if (done)
-        c->leaves = true;
     pthread_mutex_unlock(&c->device->cm.lock);
     if (done)
         qp = acquire_qp(c);

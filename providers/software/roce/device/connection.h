@@ -30,6 +30,7 @@ struct roce_listener {
     struct ri_listener base;
     struct roce_rnic *device;
     struct cm_service service;
+    uint32_t scope; /* interface of a link-local address, else 0 */
     uint32_t binding;
     uint32_t upcalls; /* that name it */
     /* Requests that the host knows and has not decided, and how many it takes. Others
@@ -46,7 +47,6 @@ struct roce_connection {
     struct roce_listener *shown_by; /* of one that was, and is not decided */
     bool used;                      /* active: connect or service_request was called */
     bool external, three_way, outlives_qp, datagram;
-    bool leaves; /* this side has ended it */
     uint8_t qp_type;
     uint16_t ird, ord, peer_ird, peer_ord;
     uint8_t own_ack_timeout; /* the consumer's; 0: none was given */

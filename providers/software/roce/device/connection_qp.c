@@ -54,7 +54,6 @@ static void end_with_qp(struct roce_connection *c)
 
     if (c->outlives_qp || c->cm.state != CM_ESTABLISHED)
         return;
-    c->leaves = true;
     cm_conn_disconnect(&c->cm, NULL, 0, clock_after(now, device->options.close_timeout), now);
 }
 

@@ -8,7 +8,9 @@
  *
  * Locks: `lock` guards addresses and GIDs, and is held by control verbs alone; net's lock and the
  * lane's are taken inside it. Nothing on the data path takes it. A place of `table` is written
- * inside tx of its QP; a pass that finds a QP there may use it until the pass ends.
+ * inside tx of its QP; a pass that finds a QP there may use it until the pass ends. The same holds
+ * for the list of ports; a group leaves it under the lane's lock, which all hold that look through
+ * it neither in a pass nor under `lock`.
  */
 #ifndef ITAL_SOFTROCE_DEVICE_H
 #define ITAL_SOFTROCE_DEVICE_H
@@ -77,7 +79,7 @@ struct roce_above {
     enum ri_status (*watch)(struct roce_rnic *device);
     enum ri_status (*watch_port)(struct roce_port *port);
     void (*unwatch)(struct roce_rnic *device);
-    /* The table of GIDs has changed. Under lock. */
+    /* The table of GIDs has changed. In the lane, no lock held. */
     void (*addresses_changed)(struct roce_rnic *device);
     /* A packet to QP 1. In a pass. */
     void (*take)(struct roce_port *port, const struct net_packet *packet,
@@ -115,9 +117,10 @@ struct roce_rnic {
     int gids_fd; /* -1: changes are not told */
     struct ri_watch *gids_watch, *share_watch;
     _Atomic(struct roce_port *) ports;
-    uint32_t groups;        /* of these; under lock */
-    struct roce_port *gone; /* groups whose memory a pass may still use; under lock */
-    bool datagrams;         /* a QP for them has begun: all addresses are open. Under lock */
+    uint32_t groups;          /* of these; under lock */
+    struct net_counters left; /* what groups had counted that are left; under the lane's lock */
+    struct roce_port *gone;   /* groups whose memory a pass may still use; under lock */
+    bool datagrams;           /* a QP for them has begun: all addresses are open. Under lock */
     atomic_ullong ahs;
     /* QPs from RTR on, by what is above the slot's bits of their numbers. */
     _Atomic(struct roce_qp *) *table;
@@ -252,16 +255,19 @@ enum ri_status roce_read_gids(struct roce_rnic *device, bool *changed);
 enum ri_status roce_query_gids(struct ri_rnic *base, uint32_t port, struct ri_gid *gids,
                                uint32_t *count);
 enum ri_status roce_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
-/* Octets of payload that every address of the port carries. */
+/* Octets of payload that every address of the port carries; their code in messages. */
 uint32_t roce_mtu(struct roce_rnic *device);
+uint8_t roce_mtu_code(struct roce_rnic *device);
 /* Opens the path's address and makes the path; *ah: with the source that is used.
  * RI_ERR_UNREACHABLE: as {numbers-attributes} says, or the address cannot be used, which the log
  * explains. */
 enum ri_status roce_find_path(struct roce_rnic *device, const struct ri_ah_attr *wanted,
                               struct roce_port **port, struct net_path *path,
                               struct ri_ah_attr *ah);
-/* Opens one address of the table. RI_ERR_UNREACHABLE: it is not there, or cannot be used. */
-enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[static GID_LEN]);
+/* Opens one address of the table; *scope: its interface if it is link-local, else 0.
+ * RI_ERR_UNREACHABLE: it is not there, or cannot be used. */
+enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[static GID_LEN],
+                                 uint32_t *scope);
 /* A QP for datagrams begins: what is sent to any address of the table reaches it.
  * RI_ERR_UNREACHABLE: none can be opened. */
 enum ri_status roce_open_all(struct roce_rnic *device);
@@ -277,7 +283,7 @@ void roce_close_ports(struct roce_rnic *device);
 /* {multicast} */
 enum ri_status roce_multicast_attach(struct ri_qp *base, const uint8_t gid[16], uint16_t lid);
 enum ri_status roce_multicast_detach(struct ri_qp *base, const uint8_t gid[16], uint16_t lid);
-/* On interfaces that have appeared. Under lock. */
+/* On interfaces that have appeared. */
 void roce_join_groups(struct roce_rnic *device);
 /* The memory of those that are left. Not in a pass, without lock. */
 void roce_free_groups(struct roce_rnic *device);

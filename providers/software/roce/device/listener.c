@@ -54,6 +54,7 @@ static enum ri_status bind_service(struct roce_listener *listener, bool reuse, b
     struct cm_service *service = &listener->service;
     struct gsi *gsi = listener->device->cm.gsi;
     struct gsi_service wanted = { .id = service->service_id,
+                                  .scope = listener->scope,
                                   .families = (uint8_t)((service->ipv4 ? GSI_IPV4 : 0) |
                                                         (service->ipv6 ? GSI_IPV6 : 0)),
                                   .reuse = reuse };
@@ -94,7 +95,7 @@ static enum ri_status open_addresses(struct roce_listener *listener)
 {
     if (listener->service.ipv4 || listener->service.ipv6)
         return roce_open_all(listener->device);
-    return roce_open_address(listener->device, listener->service.gid);
+    return roce_open_address(listener->device, listener->service.gid, &listener->scope);
 }
 
 static enum ri_status start(struct roce_listener *listener, const struct ri_listen_param *param,

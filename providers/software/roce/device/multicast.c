@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* --- ports of groups: under lock --- */
+/* --- ports of groups: under lock, or they take it --- */
 
 static uint32_t interfaces_of(const struct roce_rnic *device, const uint8_t gid[static GID_LEN],
                               uint32_t *interfaces)
@@ -90,15 +90,17 @@ static enum ri_status add_group(struct roce_rnic *device, const uint8_t gid[stat
 
 static void unlink_port(struct roce_rnic *device, const struct roce_port *port)
 {
-    struct roce_port *before = atomic_load(&device->ports);
+    struct lane *lane = device->core.lanes[0];
+    _Atomic(struct roce_port *) *at = &device->ports;
+    struct net_counters counters;
 
-    if (before == port) {
-        atomic_store(&device->ports, port->next);
-        return;
-    }
-    while (before->next != port)
-        before = before->next;
-    before->next = port->next;
+    spinlock_lock(&lane->lock);
+    while (atomic_load(at) != port)
+        at = &atomic_load(at)->next;
+    atomic_store(at, port->next);
+    net_port_count(port->net, &counters);
+    net_counters_add(&device->left, &counters);
+    spinlock_unlock(&lane->lock);
 }
 
 /* A pass may be reading it, perhaps the one that the caller is in. */
@@ -118,9 +120,11 @@ void roce_join_groups(struct roce_rnic *device)
 {
     uint32_t interfaces[NET_GIDS_MAX];
 
+    pthread_mutex_lock(&device->lock);
     for (struct roce_port *port = atomic_load(&device->ports); port; port = port->next)
         if (port->attached)
             net_multicast_join(port->net, interfaces, interfaces_of(device, port->gid, interfaces));
+    pthread_mutex_unlock(&device->lock);
 }
 
 /* --- places --- */

@@ -71,6 +71,11 @@ uint32_t roce_mtu(struct roce_rnic *device)
     return mtu_of(device, least);
 }
 
+uint8_t roce_mtu_code(struct roce_rnic *device)
+{
+    return (uint8_t)bth_mtu_code(roce_mtu(device) + 80u);
+}
+
 enum ri_status roce_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
 {
     struct roce_rnic *device = roce_of(base);
@@ -232,7 +237,8 @@ static enum ri_status open_all(struct roce_rnic *device)
     return status;
 }
 
-enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[static GID_LEN])
+enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[static GID_LEN],
+                                 uint32_t *scope)
 {
     struct roce_port *port;
     enum ri_status status = RI_ERR_UNREACHABLE;
@@ -240,8 +246,10 @@ enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[sta
 
     pthread_mutex_lock(&device->lock);
     place = net_gids_find(&device->gids, gid, 0);
-    if (place >= 0)
+    if (place >= 0) {
+        *scope = device->gids.entry[place].scope;
         status = find_port(device, &device->gids.entry[place], &port);
+    }
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -321,11 +329,11 @@ static void addresses_change(void *arg, uint32_t events)
     roce_read_gids(device, &changed);
     if (changed && device->datagrams)
         open_all(device);
-    if (changed)
-        device->above->addresses_changed(device);
     pthread_mutex_unlock(&device->lock);
-    if (changed)
-        host->rnic_event(host, device->core.base.context, &event);
+    if (!changed)
+        return;
+    device->above->addresses_changed(device);
+    host->rnic_event(host, device->core.base.context, &event);
 }
 
 enum ri_status roce_watch(struct roce_rnic *device)

@@ -228,22 +228,31 @@ static const struct core_counter counters[] = {
     { "packets that the kernel did not send", offsetof(struct roce_rnic, counters.unsent) },
 };
 
+/* Of all ports, also of groups that are left. */
+static void sum_ports(struct roce_rnic *device, struct net_counters *sum)
+{
+    struct lane *lane = device->core.lanes[0];
+    struct net_counters one;
+
+    spinlock_lock(&lane->lock);
+    *sum = device->left;
+    for (struct roce_port *port = atomic_load(&device->ports); port; port = port->next) {
+        net_port_count(port->net, &one);
+        net_counters_add(sum, &one);
+    }
+    spinlock_unlock(&lane->lock);
+}
+
 static void sum_up(struct roce_rnic *device)
 {
-    struct net_counters sum = { 0 }, one;
+    struct net_counters sum;
     uint32_t connections, closing;
 
     spinlock_lock(&device->core.stags.lock);
     atomic_store(&device->summed.regions, device->core.stags.count);
     spinlock_unlock(&device->core.stags.lock);
     lanes_count(&device->core, &connections, &closing);
-    for (struct roce_port *port = atomic_load(&device->ports); port; port = port->next) {
-        net_port_count(port->net, &one);
-        sum.packets += one.packets;
-        sum.icrc_wrong += one.icrc_wrong;
-        sum.outside += one.outside;
-        sum.overflow += one.overflow;
-    }
+    sum_ports(device, &sum);
     atomic_store(&device->summed.connections, connections);
     atomic_store(&device->summed.received, sum.packets);
     atomic_store(&device->summed.wrong_icrc, sum.icrc_wrong);

@@ -10,12 +10,17 @@
 
 /* --- out: under cm.lock --- */
 
+/* An address, which stays. */
 static struct roce_port *port_of(struct roce_rnic *device, const uint8_t gid[static GID_LEN])
 {
-    struct roce_port *port = atomic_load(&device->ports);
+    struct lane *lane = device->core.lanes[0];
+    struct roce_port *port;
 
-    while (port && memcmp(port->gid, gid, GID_LEN) != 0)
+    spinlock_lock(&lane->lock);
+    port = atomic_load(&device->ports);
+    while (port && (port->attached || memcmp(port->gid, gid, GID_LEN) != 0))
         port = port->next;
+    spinlock_unlock(&lane->lock);
     return port;
 }
 
@@ -116,6 +121,17 @@ static void mailbox_ready(void *arg, uint32_t events)
     roce_cm_deliver(device);
 }
 
+/* What a REQ may ask for is what the interfaces carry now. */
+static void addresses_changed(struct roce_rnic *device)
+{
+    uint8_t code = roce_mtu_code(device);
+
+    roce_join_groups(device);
+    pthread_mutex_lock(&device->cm.lock);
+    device->cm.manager.mtu_code = code;
+    pthread_mutex_unlock(&device->cm.lock);
+}
+
 /* --- what the host watches --- */
 
 static enum ri_status watch(struct roce_rnic *device)
@@ -152,7 +168,7 @@ static const struct roce_above above = {
     .watch = watch,
     .watch_port = watch_port,
     .unwatch = unwatch,
-    .addresses_changed = roce_join_groups,
+    .addresses_changed = addresses_changed,
     .take = take,
     .deliver = roce_cm_deliver,
     .heard = roce_cm_heard,
@@ -179,8 +195,7 @@ enum ri_status roce_cm_open(struct roce_rnic *device)
     pthread_cond_init(&cm->reported, NULL);
     cm->timer.expired = expired;
     device->above = &above;
-    cm_manager_init(&cm->manager, &ops, 0);
-    cm->manager.mtu_code = (uint8_t)bth_mtu_code(roce_mtu(device) + 80u);
+    cm_manager_init(&cm->manager, &ops, roce_mtu_code(device));
     return RI_OK;
 }
 

@@ -158,6 +158,7 @@ struct net_counters {
     uint64_t overflow;   /* the kernel dropped: the buffer was full */
 };
 void net_port_count(const struct net_port *port, struct net_counters *counters);
+void net_counters_add(struct net_counters *sum, const struct net_counters *counters);
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 

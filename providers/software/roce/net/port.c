@@ -345,6 +345,16 @@ void net_port_count(const struct net_port *port, struct net_counters *counters)
     counters->overflow = atomic_load_explicit(&from->overflow, memory_order_relaxed);
 }
 
+void net_counters_add(struct net_counters *sum, const struct net_counters *counters)
+{
+    sum->packets += counters->packets;
+    sum->icrc_wrong += counters->icrc_wrong;
+    sum->solved += counters->solved;
+    sum->outside += counters->outside;
+    sum->malformed += counters->malformed;
+    sum->overflow += counters->overflow;
+}
+
 bool net_port_has_errors(const struct net_port *port)
 {
     return atomic_load_explicit(&port->errors, memory_order_relaxed);
