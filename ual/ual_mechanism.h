@@ -559,11 +559,11 @@ UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_up
  * RI_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
 UAL_PUBLIC enum ri_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                                         struct sockaddr_storage *bound);
-/* param->address NULL: the bound one. bound may be NULL. */
 /* The same for a listener with those parameters: of datagrams, of one family, of a shared port. */
 UAL_PUBLIC enum ri_status ual_conn_bind_as(struct ual_conn *conn,
                                            const struct ri_listen_param *asked,
                                            struct sockaddr_storage *bound);
+/* param->address NULL: the bound one. bound may be NULL. */
 UAL_PUBLIC enum ri_status ual_conn_listen(struct ual_conn *conn,
                                           const struct ri_listen_param *param,
                                           struct sockaddr_storage *bound);

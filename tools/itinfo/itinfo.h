@@ -42,10 +42,10 @@ size_t attributes_of(it_ia_handle_t ia, const it_ia_info_t *info,
                      struct attribute attributes[ATTRIBUTES_MAX]);
 
 /* ---- itinfo_local.c ---- */
-/* False: it is not known. */
 /* With which processes of this host this one can have local connections; the others stay on TCP. A
  * line. */
 void local_print_reach(void);
+/* False: it is not known. */
 bool local_attr_of(const struct interface_entry *entry, struct itx_local_attr *local);
 /* Option local, or "-": it is on, and the device has no wire local. */
 const char *local_text(const struct itx_local_attr *local);
