@@ -13,6 +13,7 @@
 
 #include "fake_host.h"
 #include "providers/software/local/local.h"
+#include "providers/software/local/wire_local.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -93,6 +94,14 @@ static void create_qp(uint8_t settings)
     OK(fake.privileged.qp_create(pd, &attr, &qp));
 }
 
+/* The peer is this process: what it refers to in its Sends is looked up among the regions here. */
+static void show_memory(void)
+{
+    local_target_tell(local_rnic(container_of(fake.rnic, struct rnic, base)), says);
+    atomic_store(&says->pd, (uintptr_t)container_of(qp, struct qp, base)->pd);
+    atomic_store(&says->gate, LOCAL_GATE_SEND);
+}
+
 static void connect_qp(uint8_t settings)
 {
     struct ri_llp_handover handover = {
@@ -116,6 +125,7 @@ static void connect_qp(uint8_t settings)
     tcp = tcps[1];
     bell = bells[1];
     says = local_page(peer, 1);
+    show_memory();
     ring_put_open(&put, local_requests(peer, 1), LOCAL_REQUESTS);
     OK(fake.privileged.qp_modify(qp, &modify));
     if (settings & SET_WAITS)
@@ -268,6 +278,30 @@ static void put_record(struct reader *in)
     memcpy(place - sizeof(header) + 4, (uint8_t *)&header + 4, sizeof(header) - 4);
 }
 
+/* A Send whose octets are in memory of the peer, it says. */
+static void put_reference(struct reader *in)
+{
+    struct ring_part parts[8];
+    struct ring_header header = { .kind = RING_REFERENCE, .opcode = RI_WR_SEND };
+    uint32_t count = read8(in);
+    uint8_t *place;
+
+    for (uint32_t i = 0; i < count % 8; i++) {
+        parts[i] = (struct ring_part){ read_place(in), read_length(in), 0 };
+        parts[i].stag = regions[read8(in) % REGIONS].keys.lkey;
+        header.length += parts[i].length;
+    }
+    header.length += count >> 7;
+    header.opcode = count & 0x40 ? read8(in) : RI_WR_SEND;
+    header.piece = count % 8 * (uint32_t)sizeof(parts[0]) + (count >> 5 & 1);
+    ring_note_taken(&put, atomic_load(&local_page(peer, 0)->consumed));
+    place = ring_reserve(&put, header.piece);
+    if (!place)
+        return;
+    memcpy(place, parts, count % 8 * sizeof(parts[0]));
+    ring_publish(&put, &header);
+}
+
 static void put_octets(struct reader *in)
 {
     uint8_t *memory = peer->rings + read16(in) % (4 * LOCAL_REQUESTS / 64) * (size_t)64;
@@ -281,7 +315,7 @@ static void say(struct reader *in)
     uint8_t which = read8(in), value = read8(in);
     uint64_t big = which & 0x80 ? ~(uint64_t)value : value;
 
-    switch (which % 12) {
+    switch (which % 13) {
     case 0: atomic_fetch_add(&says->executed, (uint32_t)big); break;
     case 1: atomic_fetch_add(&says->answered, big); break;
     case 2: atomic_fetch_add(&says->consumed, big * 64); break;
@@ -293,6 +327,7 @@ static void say(struct reader *in)
     case 8: atomic_store(&says->asleep, (uint32_t)big); break;
     case 9: atomic_store(&says->started, (uint32_t)big); break;
     case 10: atomic_store(&says->rnr_retry, (uint32_t)big); break;
+    case 11: atomic_store(&says->no_references, (uint32_t)big); break;
     default: atomic_store(&says->consumed, put.at + big); break;
     }
 }
@@ -323,6 +358,22 @@ static void post(struct reader *in, uint16_t opcode)
         wr.atomic.remote_addr = 4096;
         wr.atomic.rkey = 77;
     }
+    if (posted[0] < POSTS && fake.user.post_send(qp, &wr, &bad) == RI_OK)
+        posted[0]++;
+}
+
+/* By reference. */
+static void post_long(void)
+{
+    const struct ri_sge all = { (uintptr_t)regions[WORK].octets, OCTETS / 2,
+                                regions[WORK].keys.lkey };
+    const struct ri_sge sges[4] = { all, all, all, all };
+    struct ri_send_wr *bad, wr = { .cookie = posted[0],
+                                   .sg_list = sges,
+                                   .num_sge = 4,
+                                   .opcode = RI_WR_SEND,
+                                   .flags = RI_WR_SIGNALED };
+
     if (posted[0] < POSTS && fake.user.post_send(qp, &wr, &bad) == RI_OK)
         posted[0]++;
 }
@@ -371,6 +422,8 @@ static void step(struct reader *in)
     case 11: modify(in); break;
     case 12: fake_host_expire_timers(&fake); break;
     case 13: peer_dies(); break;
+    case 14: put_reference(in); break;
+    case 15: post_long(); break;
     default: break;
     }
     if (bell >= 0)

@@ -286,6 +286,14 @@ def local_programs():
         "consumed-beyond": b"\7\x20\0\0" * 12 + say(0x82, 3),
         "deregistered": record(opcode=2) + b"\x0a" + record(opcode=2),
         "expired": ends[0] + b"\x0c",
+        "reference": receive + b"\x0e\1\0\0\x40\0",
+        "reference-two": receive + b"\x0e\2\0\0\x40\0\1\1\x20\1",
+        "reference-beyond": receive + b"\x0e\1\x40\4\x40\0" + record(kind=3, piece=64),
+        "reference-broken": receive + b"\x0e\x81\0\0\x40\0",
+        "reference-waits": b"\x0e\1\0\0\x40\0" + receive,
+        "reference-write": receive + b"\x0e\x41\0\0\x40\0\2",
+        "own-reference": b"\x0f" + say(0, 1) + send + say(0, 1),
+        "own-reference-refused": b"\x0f" + send + say(11, 1) + say(2, 64) + say(0, 2),
         "dies": send + receive + b"\x0d",
     }
     for end in range(6):

@@ -397,7 +397,7 @@ static void expect_published(void)
     side_write(a, 1, region_sge(&from, 0, 64), 4096, 0x1234);
     ck_assert_uint_eq(hand_take(&hand, &octets).length, 64);
     ck_assert_uint_eq(direct(a), 0);
-    ck_assert_ptr_null(part(a)->target);
+    ck_assert_ptr_null(part(a)->reach.target);
 }
 
 START_TEST(a_token_that_is_not_there_leads_nowhere)

@@ -378,7 +378,7 @@ START_TEST(allocations_come_and_go)
         shared_memory_free(memory);
     }
     ck_assert_uint_eq(files(), 2);
-    ck_assert_uint_le(part(a)->target->mapped_count, LOCAL_MAPPED_MOST);
+    ck_assert_uint_le(part(a)->reach.target->mapped_count, LOCAL_MAPPED_MOST);
 }
 END_TEST
 

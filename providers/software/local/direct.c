@@ -71,25 +71,25 @@ static void find_target(struct local_qp *qp)
     if (!atomic_load_explicit(&qp->peer->started, memory_order_acquire))
         return; /* it has not said yet */
     qp->sought = true;
-    qp->way_why = "option local_access is ring, or accesses to memory are watched (option guard, "
-                  "a sanitizer)";
+    qp->reach.why = "option local_access is ring, or accesses to memory are watched (option guard, "
+                    "a sanitizer)";
     if (!local_is_direct(qp->core->rnic))
         return;
-    qp->way_why = "the system does not tell which process the peer is";
+    qp->reach.why = "the system does not tell which process the peer is";
     if (qp->memory->process)
-        qp->target = local_target_of(rnic, qp->memory->process, qp->peer, rnic->access,
-                                     &qp->way_why);
-    if (qp->target)
-        show_way(qp, qp->target->way);
+        qp->reach.target = local_target_of(rnic, qp->memory->process, qp->peer, rnic->access,
+                                           &qp->reach.why);
+    if (qp->reach.target)
+        show_way(qp, qp->reach.target->way);
 }
 
 void local_forget_target(struct local_qp *qp)
 {
     tx_assert_inside(qp->core);
-    local_mapped_leave(qp);
-    if (qp->target)
-        local_target_put(local_rnic(qp->core->rnic), qp->target);
-    qp->target = NULL;
+    local_mapped_leave(qp, &qp->reach);
+    if (qp->reach.target)
+        local_target_put(local_rnic(qp->core->rnic), qp->reach.target);
+    qp->reach.target = NULL;
     atomic_store_explicit(&qp->way, NULL, memory_order_relaxed);
     atomic_store_explicit(&qp->by_kernel, false, memory_order_relaxed);
 }
@@ -102,7 +102,8 @@ bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
         return false;
     if (unlikely(!qp->sought))
         find_target(qp);
-    if (!qp->target || (is_atomic(wqe) && qp->target->way == LOCAL_WAY_VM && !qp->target->maps))
+    if (!qp->reach.target ||
+        (is_atomic(wqe) && qp->reach.target->way == LOCAL_WAY_VM && !qp->reach.target->maps))
         return false;
     given = atomic_load_explicit(&qp->given, memory_order_relaxed);
     return given == atomic_load_explicit(&qp->peer->executed, memory_order_acquire) ||
@@ -131,7 +132,7 @@ static bool find_remote(struct local_qp *qp, const struct wqe *wqe, uint32_t oct
     if (!(gate & needs[wqe->opcode].gate))
         return false;
     local_has_found(qp->memory);
-    return directory_check(&qp->target->directory, &qp->place_hint, wqe->rkey, &scope,
+    return directory_check(&qp->reach.target->directory, &qp->reach.hint, wqe->rkey, &scope,
                            needs[wqe->opcode].access, wqe->remote_addr + qp->placed_directly,
                            octets, found) == STAG_OK;
 }
@@ -157,7 +158,7 @@ static void note_refusal(struct local_qp *qp, ssize_t done)
 {
     if (done >= 0 || errno == EFAULT)
         return;
-    qp->way_why = "the system refuses it by now";
+    qp->reach.why = "the system refuses it by now";
     local_forget_target(qp);
 }
 
@@ -168,7 +169,7 @@ static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct i
     const bool ends_write = write && qp->placed_directly + octets == wqe->length;
     struct iovec there[2];
     int parts = local_parts(address, octets, ends_write, LOCAL_STORES_IN_ORDER, there);
-    pid_t pid = qp->target->process->pid;
+    pid_t pid = qp->reach.target->process->pid;
     ssize_t done =
         write ? process_vm_writev(pid, here, (unsigned long)count, there, (unsigned long)parts, 0)
               : process_vm_readv(pid, here, (unsigned long)count, there, (unsigned long)parts, 0);
@@ -254,9 +255,9 @@ static uint8_t *find_mapped(struct local_qp *qp, const struct directory_memory *
 {
     uint8_t *there;
 
-    if (qp->target->way == LOCAL_WAY_SELF)
+    if (qp->reach.target->way == LOCAL_WAY_SELF)
         return (uint8_t *)(uintptr_t)memory->address;
-    there = qp->target->maps ? local_mapped_at(qp, memory, octets) : NULL;
+    there = qp->reach.target->maps ? local_mapped_at(qp, &qp->reach, memory, octets) : NULL;
     if (there) {
         count_up(&qp->counters.mapped, 1);
         show_way(qp, LOCAL_WAY_MAPPED);
@@ -278,7 +279,7 @@ static bool execute(struct local_qp *qp, const struct wqe *wqe, const struct iov
     if (there)
         return is_atomic(wqe) ? execute_atomic(wqe, here, there)
                               : by_copies(write, here, count, there);
-    if (is_atomic(wqe) || qp->target->way != LOCAL_WAY_VM || !is_alive(qp))
+    if (is_atomic(wqe) || qp->reach.target->way != LOCAL_WAY_VM || !is_alive(qp))
         return false;
     show_way(qp, LOCAL_WAY_VM);
     return by_kernel(qp, wqe, here, count, memory.address, octets);
@@ -385,7 +386,7 @@ static bool add_write(struct local_qp *qp, const struct wqe *wqe, struct togethe
 
     if (!is_short_write(wqe) || !find_element(qp, wqe, &wqe->sges[0], 0, octets, &here) ||
         !find_remote(qp, wqe, octets, &memory) ||
-        (qp->target->maps && local_mapped_at(qp, &memory, octets)))
+        (qp->reach.target->maps && local_mapped_at(qp, &qp->reach, &memory, octets)))
         return false;
     count = local_parts(memory.address, octets, true, LOCAL_STORES_IN_ORDER, parts);
     for (int i = 0; i < count; i++)
@@ -397,8 +398,8 @@ static bool add_write(struct local_qp *qp, const struct wqe *wqe, struct togethe
 /* How many of them are placed: the kernel takes one behind the other. */
 static uint32_t write_together(struct local_qp *qp, const struct together *all)
 {
-    ssize_t left = process_vm_writev(qp->target->process->pid, all->here, all->writes, all->there,
-                                     all->parts, 0);
+    ssize_t left = process_vm_writev(qp->reach.target->process->pid, all->here, all->writes,
+                                     all->there, all->parts, 0);
     uint32_t placed = 0;
 
     note_refusal(qp, left);
@@ -418,7 +419,7 @@ uint32_t local_execute_together(struct local_qp *qp)
     tx_assert_inside(qp->core);
     all.writes = 0; /* the vectors are not filled before they are used */
     all.parts = 0;
-    if (posted - next < 2 || qp->placed_directly || qp->target->way != LOCAL_WAY_VM)
+    if (posted - next < 2 || qp->placed_directly || qp->reach.target->way != LOCAL_WAY_VM)
         return 0;
     claim(qp);
     while (all.writes < TOGETHER && next + all.writes != posted &&
@@ -434,14 +435,18 @@ uint32_t local_execute_together(struct local_qp *qp)
 
 /* --- the peer in this end's memory --- */
 
+bool local_shows_memory(const struct local_qp *qp)
+{
+    return local_rnic(qp->core->rnic)->directory >= 0 && qp->memory->process;
+}
+
 void local_open_gate(struct local_qp *qp)
 {
     const struct qp *core = qp->core;
-    const struct local_rnic *rnic = local_rnic(core->rnic);
     const bool reads = core->attr.ird > 0;
 
     tx_assert_inside(core);
-    if (rnic->directory < 0 || !qp->memory->process || qp_state(core) != RI_QPS_RTS)
+    if (!local_shows_memory(qp) || qp_state(core) != RI_QPS_RTS)
         return;
     atomic_store_explicit(&qp->own->pd, (uintptr_t)core->pd, memory_order_relaxed);
     atomic_store_explicit(&qp->own->qp, (uintptr_t)core, memory_order_relaxed);
@@ -449,7 +454,8 @@ void local_open_gate(struct local_qp *qp)
         &qp->own->gate,
         (qp_allows(core, RI_QP_WRITE_ENABLE) ? LOCAL_GATE_WRITE : 0u) |
             (reads && qp_allows(core, RI_QP_READ_ENABLE) ? LOCAL_GATE_READ : 0u) |
-            (reads && qp_allows(core, RI_QP_ATOMIC_ENABLE) ? LOCAL_GATE_ATOMIC : 0u),
+            (reads && qp_allows(core, RI_QP_ATOMIC_ENABLE) ? LOCAL_GATE_ATOMIC : 0u) |
+            LOCAL_GATE_SEND,
         memory_order_release);
 }
 
@@ -489,16 +495,16 @@ static void tell_of_wait(struct local_qp *qp, const struct local_process *proces
     tx_defer_to_lane(qp->core);
 }
 
-static void await_claim(struct local_qp *qp, const struct ri_local *memory)
+static void await_claim(struct local_qp *qp, const struct ri_local *memory,
+                        const atomic_uint *claim)
 {
-    const struct local_page *peer = local_page(memory, !memory->side);
     const uint64_t begun = clock_now(), unsaid = clock_after(begun, WAIT_UNSAID);
-    uint32_t claim = atomic_load(&peer->claim);
+    const uint32_t found = atomic_load(claim);
     bool said = false;
 
-    if (!(claim & 1))
+    if (!(found & 1))
         return;
-    for (uint32_t rounds = 1; atomic_load(&peer->claim) == claim; rounds++) {
+    for (uint32_t rounds = 1; atomic_load(claim) == found; rounds++) {
         sched_yield();
         if (rounds % 64)
             continue;
@@ -518,8 +524,12 @@ void local_await_peer(struct local_qp *qp)
     if (!memory)
         return;
     atomic_thread_fence(memory_order_seq_cst);
-    if (memory->process)
-        await_claim(qp, memory);
+    if (memory->process) {
+        const struct local_page *peer = local_page(memory, !memory->side);
+
+        await_claim(qp, memory, &peer->claim);
+        await_claim(qp, memory, &peer->reference_claim);
+    }
     local_has_found(memory);
     local_drop(&qp->core->rnic->base, memory);
 }

@@ -50,6 +50,12 @@ static void say_end(struct local_qp *qp)
     local_wake_peer(qp);
 }
 
+/* The oldest request that is published is one by reference: its octets are here. Inside tx. */
+static bool is_referred(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->refers, memory_order_relaxed) && local_unexecuted(qp) == 1;
+}
+
 /* In an orderly close, as over a network: what the peer will find is sent. Those that tell by their
  * completion that the peer has taken them are flushed with the rest. Under rx. */
 static void complete_published(struct local_qp *qp)
@@ -59,7 +65,7 @@ static void complete_published(struct local_qp *qp)
     local_assert_rx(qp);
     if (qp_is_acknowledged(qp->core))
         return;
-    while ((wqe = local_oldest(qp)) && !wqe_is_answered(wqe)) {
+    while ((wqe = local_oldest(qp)) && !wqe_is_answered(wqe) && !is_referred(qp)) {
         wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
         qp->answered++;
         qp->executed++;

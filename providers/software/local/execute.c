@@ -5,7 +5,8 @@
  * A message comes in pieces, and each piece is placed when it is found. A Send without a receive
  * stays in the ring, with all that is behind it, until one is posted or the patience of the two
  * ends is over (RI_QPM_RNR: the peer's count, the timer of this side). A Read whose octets have no
- * room in the answers stays there until the peer has taken some.
+ * room in the answers stays there until the peer has taken some; a Send by reference, until its
+ * octets are copied (reference.c).
  */
 #include "execute.h"
 
@@ -202,6 +203,27 @@ static enum outcome place_message(struct local_qp *qp, const uint8_t *octets, ui
     return qp->placed == qp->message.length ? end_message(qp) : OUTCOME_DONE;
 }
 
+/* Where no way leads to them, the peer is asked for the octets: they come as further pieces. */
+static enum outcome place_reference(struct local_qp *qp)
+{
+    enum outcome outcome = take_receive(qp);
+
+    if (outcome != OUTCOME_DONE)
+        return outcome;
+    if (qp->message.length > local_next_receive(qp->core)->length)
+        return local_refuse(qp, &too_long);
+    switch (local_copy_reference(qp)) {
+    case LOCAL_COPY_DONE: return end_message(qp);
+    case LOCAL_COPY_MORE: return OUTCOME_WAIT;
+    case LOCAL_COPY_GONE: return local_refuse(qp, &receive_gone);
+    default: break;
+    }
+    qp->placed = 0;
+    qp->message.kind = RING_REQUEST;
+    atomic_store_explicit(&qp->own->no_references, 1, memory_order_release);
+    return OUTCOME_DONE;
+}
+
 /* Alone, or behind a Write. Fused, it tells the length of that; else it has 8 octets. */
 static enum outcome take_immediate(struct local_qp *qp)
 {
@@ -272,11 +294,15 @@ static enum outcome end_write(struct local_qp *qp)
 
 /* --- records --- */
 
-static bool carries_octets(uint8_t opcode)
+static bool is_send(uint8_t opcode)
 {
     return opcode == RI_WR_SEND || opcode == RI_WR_SEND_INVALIDATE ||
-           opcode == RI_WR_SEND_IMMEDIATE || opcode == RI_WR_RDMA_WRITE ||
-           opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+           opcode == RI_WR_SEND_IMMEDIATE;
+}
+
+static bool carries_octets(uint8_t opcode)
+{
+    return is_send(opcode) || opcode == RI_WR_RDMA_WRITE || opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
 }
 
 static bool is_atomic(uint8_t opcode)
@@ -296,6 +322,8 @@ static bool is_in_turn(const struct local_qp *qp, const struct ring_header *head
     if (qp->open)
         return header->kind == RING_MORE && header->piece &&
                header->piece <= qp->message.length - qp->placed;
+    if (header->kind == RING_REFERENCE)
+        return is_send(header->opcode);
     return header->kind == RING_REQUEST && is_known(header->opcode) &&
            (carries_octets(header->opcode)
                 ? header->piece <= header->length && (header->piece || !header->length)
@@ -309,11 +337,14 @@ static bool is_write(const struct local_qp *qp)
 }
 
 /* Of a message that begins: what is checked of it as a whole. */
-static enum outcome begin(struct local_qp *qp, const struct ring_header *header)
+static enum outcome begin(struct local_qp *qp, const struct ring_header *header,
+                          const uint8_t *octets)
 {
     qp->message = *header;
     qp->open = true;
     qp->placed = 0;
+    if (header->kind == RING_REFERENCE && !local_begin_reference(qp, header, octets))
+        return local_refuse(qp, &broken);
     if (is_write(qp))
         return begin_write(qp);
     if (header->opcode == RI_WR_RDMA_READ || header->opcode == RI_WR_RDMA_READ_INVALIDATE)
@@ -337,6 +368,8 @@ static enum outcome execute(struct local_qp *qp, const struct ring_header *heade
         return local_execute_answered(qp);
     if (is_bare_immediate(qp))
         return take_immediate(qp);
+    if (header->kind == RING_REFERENCE)
+        return place_reference(qp);
     if (!is_write(qp))
         return place_message(qp, octets, header->piece);
     outcome = again ? OUTCOME_DONE : place_write(qp, octets, header->piece);
@@ -425,10 +458,10 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
         qp->record = *header;
         if (!is_in_turn(qp, header))
             return local_refuse(qp, &broken);
-        if (header->kind == RING_REQUEST && !single)
+        if (header->kind != RING_MORE && !single)
             outcome = hear_progress(qp, header);
         if (outcome == OUTCOME_DONE && !qp->open)
-            outcome = begin(qp, header);
+            outcome = begin(qp, header, octets);
     }
     if (outcome == OUTCOME_DONE)
         outcome = execute(qp, &qp->record, octets, again);
@@ -438,6 +471,8 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
     if (is_complete(qp))
         end_request(qp);
     ring_pass(&qp->take, &qp->record);
+    if (qp->record.kind == RING_REFERENCE)
+        local_tell_progress(qp); /* the peer waits for it */
     return OUTCOME_DONE;
 }
 
@@ -496,5 +531,7 @@ bool local_has_request(const struct local_qp *qp)
         return atomic_load(&qp->patience_over);
     if (!qp->waiting)
         return ring_has(&qp->take);
+    if (qp->record.kind == RING_REFERENCE)
+        return true;
     return local_answer_room(qp) >= (is_atomic(qp->message.opcode) ? ATOMIC_OCTETS : 1);
 }

@@ -33,6 +33,21 @@ enum outcome local_refuse(struct local_qp *qp, const struct refusal *why);
 enum outcome local_refuse_stag(struct local_qp *qp, enum ri_event_type event, uint16_t code,
                                const char *detail);
 
+/* --- reference.c --- */
+
+/* A RING_REFERENCE begins: its parts are copied. False: it is broken. */
+bool local_begin_reference(struct local_qp *qp, const struct ring_header *header,
+                           const uint8_t *octets);
+
+enum local_copy {
+    LOCAL_COPY_DONE,
+    LOCAL_COPY_MORE, /* a piece is placed: once more */
+    LOCAL_COPY_GONE, /* the receive is not usable */
+    LOCAL_COPY_NOT,  /* no way leads to the octets */
+};
+/* Octets of the message from `placed` on go from the peer's memory into the receive. */
+enum local_copy local_copy_reference(struct local_qp *qp);
+
 /* --- fetch.c --- */
 
 /* A Read is allowed, as a whole. */

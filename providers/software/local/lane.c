@@ -115,10 +115,11 @@ void local_begin_rest(struct local_qp *qp)
 
 /* --- falling asleep --- */
 
-/* Has a message that was half published, or a later one, room by now? */
+/* Has a message that was half published, or a later one, room by now? Or does the peer want the
+ * octets of one that was published by reference? */
 static bool has_room(const struct local_qp *qp)
 {
-    return wq_pending(&qp->core->sq) &&
+    return (wq_pending(&qp->core->sq) || atomic_load_explicit(&qp->refers, memory_order_relaxed)) &&
            atomic_load_explicit(&qp->peer->consumed, memory_order_acquire) != qp->consumed_seen;
 }
 
@@ -353,7 +354,8 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
         retire(core);
     if (go_on) {
         atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
-        if (wq_pending(&core->sq) || qp_state(core) != RI_QPS_RTS)
+        if (wq_pending(&core->sq) || qp_state(core) != RI_QPS_RTS ||
+            atomic_load_explicit(&qp->refers, memory_order_relaxed))
             tx_run(core);
     }
     qp_deliver(core);

@@ -3,7 +3,8 @@
  * The wire local: both ends of the connection are processes of one host, and exchange requests
  * through memory that they share (segment.h). The way `ring`: a request is published with its
  * octets, and the peer executes it. The ways `mapped`, `vm` and `self`: this end executes its own
- * Writes and Reads in the peer's memory, where nothing stands against it (direct.c).
+ * Writes and Reads in the peer's memory, where nothing stands against it (direct.c), and copies the
+ * octets of the peer's long Sends from there (reference.c).
  *
  * WHO DOES WHAT. Inside tx a QP publishes what is posted (publish.c). In a pass of its lane, under
  * rx, it executes what the peer has published (execute.c), and completes its own requests by what
@@ -57,6 +58,10 @@ struct local_qp {
     /* Octets of the message at sq.next that are published. */
     uint64_t published;
     bool begun;
+    /* The Send before sq.next is published by reference: nothing is published behind it before the
+     * peer has executed it or wants its octets (publish.c). Read in passes. */
+    atomic_bool refers;
+    bool refers_no_more; /* the peer wants octets */
     /* Reads and atomics: published; completed (under rx). */
     atomic_uint fetching, fetched;
     struct own_requests requests;
@@ -70,10 +75,7 @@ struct local_qp {
     /* Own accesses to the peer's memory (direct.c). A way was sought; NULL, and why: none leads
      * there. */
     bool sought;
-    struct local_target *target;
-    const char *way_why;
-    struct directory_hint place_hint;
-    struct local_mapped *mapped[LOCAL_MAPPED_KEPT]; /* by number; NULL: none */
+    struct local_reach reach;
     /* Static text: the way of the last request that was executed here. NULL: ring. Any thread reads
      * it. */
     _Atomic(const char *) way;
@@ -114,6 +116,7 @@ struct local_qp {
      * inside tx. */
     atomic_uint done, told;
     struct stag_hint remote_hint, receive_hint;
+    struct local_source *source; /* of RING_REFERENCE (reference.c). NULL: none has come */
     /* A message waits for a receive. Read without rx by hints. */
     atomic_bool waits;
     struct ri_timer patience;
@@ -256,6 +259,8 @@ void local_forget_target(struct local_qp *qp);
  * second one: any thread that keeps the memory. */
 void local_open_gate(struct local_qp *qp);
 void local_close_gate(struct local_qp *qp);
+/* Can the peer know what it may do? */
+bool local_shows_memory(const struct local_qp *qp);
 /* The shared memory stays mapped until local_drop(). NULL: there is none. Any thread. */
 struct ri_local *local_keep(struct local_qp *qp);
 /* What the peer does by itself in this end's memory, and began before the gate was closed or its
@@ -267,6 +272,13 @@ void local_await_peer(struct local_qp *qp);
 /* The rest is over: if nothing has moved meanwhile, memory goes back. In a visit of the lane. True:
  * there is nothing to look for, and a look would take a page. */
 bool local_end_rest(struct local_qp *qp);
+
+/* --- reference.c --- */
+
+/* Nothing is copied from the peer any more. Under rx; what it returns (NULL: nothing) is freed by
+ * local_free_source(), without it. */
+struct local_source *local_take_source(struct local_qp *qp);
+void local_free_source(struct local_qp *qp, struct local_source *source);
 
 /* --- execute.c: under rx, in a pass --- */
 

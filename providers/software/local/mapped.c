@@ -58,23 +58,24 @@ static bool map_file(struct local_mapped *mapped, int fd)
 }
 
 /* What the number names may be anything: it is not waited for, and judged when it is open. */
-static void open_file(struct local_qp *qp, struct local_mapped *mapped, int number)
+static void open_file(struct local_qp *qp, struct local_reach *reach, struct local_mapped *mapped,
+                      int number)
 {
     char path[64];
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)qp->target->process->pid, number);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)reach->target->process->pid, number);
     fd = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
-        qp->way_why = "the peer's shared memory cannot be opened (permissions, or no descriptor is "
-                      "left)";
+        reach->why = "the peer's shared memory cannot be opened (permissions, or no descriptor is "
+                     "left)";
         return;
     }
     if (!local_sees_peer(qp))
-        qp->way_why = "the peer has ended";
+        reach->why = "the peer has ended";
     else if (!map_file(mapped, fd))
-        qp->way_why = "the peer's shared memory cannot be mapped (vm.max_map_count, ulimit -v, or "
-                      "it is not sealed against shrinking)";
+        reach->why = "the peer's shared memory cannot be mapped (vm.max_map_count, ulimit -v, or "
+                     "it is not sealed against shrinking)";
     close(fd);
 }
 
@@ -114,17 +115,18 @@ static bool make_room(struct local_target *target)
     return unused;
 }
 
-static struct local_mapped *make(struct local_qp *qp, const struct stag_file *file)
+static struct local_mapped *make(struct local_qp *qp, struct local_reach *reach,
+                                 const struct stag_file *file)
 {
-    struct local_target *target = qp->target;
+    struct local_target *target = reach->target;
     struct local_mapped *mapped = make_room(target) ? calloc(1, sizeof(*mapped)) : NULL;
 
     if (!mapped) {
-        qp->way_why = "too much of the peer's shared memory is in use here";
+        reach->why = "too much of the peer's shared memory is in use here";
         return NULL;
     }
     mapped->number = file->number;
-    open_file(qp, mapped, file->fd);
+    open_file(qp, reach, mapped, file->fd);
     LL_PREPEND(target->mapped, mapped);
     target->mapped_count++;
     return mapped;
@@ -132,8 +134,8 @@ static struct local_mapped *make(struct local_qp *qp, const struct stag_file *fi
 
 /* --- those of a QP --- */
 
-static struct local_mapped *learn(struct local_qp *qp, struct local_mapped **place,
-                                  const struct stag_file *file)
+static struct local_mapped *learn(struct local_qp *qp, struct local_reach *reach,
+                                  struct local_mapped **place, const struct stag_file *file)
 {
     struct local_rnic *rnic = local_rnic(qp->core->rnic);
     struct local_mapped *mapped;
@@ -141,9 +143,9 @@ static struct local_mapped *learn(struct local_qp *qp, struct local_mapped **pla
     pthread_mutex_lock(&rnic->lock);
     if (*place)
         (*place)->users--;
-    mapped = find(qp->target, file->number);
+    mapped = find(reach->target, file->number);
     if (!mapped)
-        mapped = make(qp, file);
+        mapped = make(qp, reach, file);
     if (mapped)
         mapped->users++;
     *place = mapped;
@@ -151,34 +153,32 @@ static struct local_mapped *learn(struct local_qp *qp, struct local_mapped **pla
     return mapped;
 }
 
-uint8_t *local_mapped_at(struct local_qp *qp, const struct directory_memory *memory,
-                         uint32_t octets)
+uint8_t *local_mapped_at(struct local_qp *qp, struct local_reach *reach,
+                         const struct directory_memory *memory, uint32_t octets)
 {
     const struct stag_file *file = &memory->file;
-    struct local_mapped **place = &qp->mapped[file->number % LOCAL_MAPPED_KEPT];
+    struct local_mapped **place = &reach->mapped[file->number % LOCAL_MAPPED_KEPT];
     struct local_mapped *mapped = *place;
     uint64_t at = memory->address + file->shift;
 
-    tx_assert_inside(qp->core);
     if (!file->number)
         return NULL;
     if (unlikely(!mapped || mapped->number != file->number))
-        mapped = learn(qp, place, file);
+        mapped = learn(qp, reach, place, file);
     if (unlikely(!mapped || !mapped->memory))
         return NULL;
     return at <= mapped->octets && octets <= mapped->octets - at ? mapped->memory + at : NULL;
 }
 
-void local_mapped_leave(struct local_qp *qp)
+void local_mapped_leave(struct local_qp *qp, struct local_reach *reach)
 {
     struct local_rnic *rnic = local_rnic(qp->core->rnic);
 
-    tx_assert_inside(qp->core);
     pthread_mutex_lock(&rnic->lock);
     for (uint32_t i = 0; i < LOCAL_MAPPED_KEPT; i++) {
-        if (qp->mapped[i])
-            qp->mapped[i]->users--;
-        qp->mapped[i] = NULL;
+        if (reach->mapped[i])
+            reach->mapped[i]->users--;
+        reach->mapped[i] = NULL;
     }
     pthread_mutex_unlock(&rnic->lock);
 }

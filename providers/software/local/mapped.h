@@ -18,12 +18,21 @@ struct local_target;
 /* Of them, by one QP at a time. */
 #define LOCAL_MAPPED_KEPT 4u
 
+/* What a QP reaches of the peer's memory: one for its own requests, inside tx; one for those of the
+ * peer, under rx. */
+struct local_reach {
+    struct local_target *target; /* NULL: no way leads there */
+    const char *why;             /* there is none: static text */
+    struct directory_hint hint;
+    struct local_mapped *mapped[LOCAL_MAPPED_KEPT]; /* by number; NULL: none */
+};
+
 /* Where octets of the peer are here. NULL: they are in no file, or it cannot be mapped. They stay
- * there while the QP is inside tx. Inside tx, with a claim. */
-uint8_t *local_mapped_at(struct local_qp *qp, const struct directory_memory *memory,
-                         uint32_t octets);
-/* The QP uses none any more. Inside tx. */
-void local_mapped_leave(struct local_qp *qp);
+ * there while the caller is inside tx, or holds rx. With a claim. */
+uint8_t *local_mapped_at(struct local_qp *qp, struct local_reach *reach,
+                         const struct directory_memory *memory, uint32_t octets);
+/* None is used any more. */
+void local_mapped_leave(struct local_qp *qp, struct local_reach *reach);
 /* Nobody uses the target any more. */
 void local_mapped_close(struct local_target *target);
 

@@ -2,6 +2,11 @@
  *
  * What is posted is published, in order. Inside tx. A request leaves its slot's elements when its
  * last octet is in the ring; it completes when the peer has executed it (answers.c).
+ *
+ * LONG SENDS are published by reference, where the peer may get at them: the record says where the
+ * octets are, and the peer copies them from there (reference.c). The request keeps its slot, and
+ * nothing is published behind it, until the peer has executed it. If the peer cannot copy, it says
+ * so once: the octets follow as further pieces, and all later Sends go through the ring.
  */
 #include "memory.h"
 
@@ -9,6 +14,9 @@
  * lane's. */
 #define AT_ONCE        (4u * LOCAL_REQUESTS)
 #define PIECES_AT_ONCE 32u
+
+/* Sends of so many octets are published by reference. */
+#define BY_REFERENCE (32u << 10)
 
 /* --- order --- */
 
@@ -88,14 +96,25 @@ static bool gather(struct local_qp *qp, const struct wqe *wqe, uint8_t *to, uint
 
 /* --- messages --- */
 
-static void advance(struct local_qp *qp)
+static uint32_t advance_next(struct local_qp *qp)
 {
     struct wq *sq = &qp->core->sq;
     uint32_t next = atomic_load_explicit(&sq->next, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&sq->next, next, memory_order_release);
-    atomic_store_explicit(&sq->sent, next, memory_order_release);
     qp->refused_directly = false;
+    return next;
+}
+
+static void advance(struct local_qp *qp)
+{
+    atomic_store_explicit(&qp->core->sq.sent, advance_next(qp), memory_order_release);
+}
+
+static void count_given(struct local_qp *qp)
+{
+    atomic_store_explicit(&qp->given, atomic_load_explicit(&qp->given, memory_order_relaxed) + 1,
+                          memory_order_release);
 }
 
 /* The slot is not needed any more. Before the peer can execute the request: what it says of it then
@@ -103,8 +122,32 @@ static void advance(struct local_qp *qp)
 static void give(struct local_qp *qp)
 {
     advance(qp);
-    atomic_store_explicit(&qp->given, atomic_load_explicit(&qp->given, memory_order_relaxed) + 1,
+    count_given(qp);
+}
+
+static bool refers(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->refers, memory_order_relaxed);
+}
+
+/* The slot is needed still. */
+static void give_reference(struct local_qp *qp)
+{
+    qp->begun = true;
+    atomic_store_explicit(&qp->refers, true, memory_order_relaxed);
+    advance_next(qp);
+    count_given(qp);
+}
+
+static void end_reference(struct local_qp *qp)
+{
+    struct wq *sq = &qp->core->sq;
+
+    qp->begun = false;
+    qp->published = 0;
+    atomic_store_explicit(&sq->sent, atomic_load_explicit(&sq->next, memory_order_relaxed),
                           memory_order_release);
+    atomic_store_explicit(&qp->refers, false, memory_order_relaxed);
 }
 
 enum step { STEP_ON, STEP_WAIT, STEP_ENDED };
@@ -123,11 +166,13 @@ bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
     return false;
 }
 
+/* The request at sq.next; or the one before it, which was published by reference. */
 static bool is_first(const struct local_qp *qp)
 {
     const struct wq *sq = &qp->core->sq;
 
-    return atomic_load(&sq->done) == atomic_load_explicit(&sq->next, memory_order_relaxed);
+    return atomic_load(&sq->done) + refers(qp) ==
+           atomic_load_explicit(&sq->next, memory_order_relaxed);
 }
 
 /* Have all before it completed? The peer executes them still. Requests that send nothing may not be
@@ -213,16 +258,73 @@ static enum step publish_piece(struct local_qp *qp, struct wqe *wqe)
     qp->begun = header.piece < left;
     qp->published = qp->begun ? qp->published + header.piece : 0;
     if (!qp->begun)
-        give(qp);
+        refers(qp) ? end_reference(qp) : give(qp);
     local_stores(qp->memory);
     ring_publish(&qp->put, &header);
     return STEP_ON;
+}
+
+/* --- long Sends --- */
+
+static bool may_refer(const struct local_qp *qp, const struct wqe *wqe)
+{
+    const uint32_t sends = 1u << RI_WR_SEND | 1u << RI_WR_SEND_INVALIDATE |
+                           1u << RI_WR_SEND_IMMEDIATE;
+
+    return wqe->length >= BY_REFERENCE && !qp->begun && (sends >> wqe->opcode & 1) &&
+           !qp->refers_no_more && local_shows_memory(qp) &&
+           !atomic_load_explicit(&qp->peer->no_references, memory_order_relaxed);
+}
+
+static enum step publish_reference(struct local_qp *qp, struct wqe *wqe)
+{
+    struct ring_header header;
+    uint8_t *place;
+
+    if (!payload_is_usable(qp, wqe))
+        return fail(qp, wqe, RI_WC_LOCAL_PROTECTION);
+    describe(qp, wqe, &header);
+    header.kind = RING_REFERENCE;
+    header.piece = wqe->num_sge * (uint32_t)sizeof(struct ring_part);
+    place = ring_reserve(&qp->put, header.piece);
+    if (!place)
+        return STEP_WAIT;
+    for (uint32_t i = 0; i < wqe->num_sge; i++) {
+        const struct ri_sge *sge = &wqe->sges[i];
+        const struct ring_part part = { sge->addr, sge->length, sge->lkey };
+
+        memcpy(place + i * sizeof(part), &part, sizeof(part));
+    }
+    tell(qp, &header);
+    give_reference(qp);
+    local_stores(qp->memory);
+    ring_publish(&qp->put, &header);
+    return STEP_ON;
+}
+
+/* The peer has executed it, or its octets are published. */
+static enum step go_on_with_reference(struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+    struct wqe *wqe = wq_slot(sq, atomic_load_explicit(&sq->next, memory_order_relaxed) - 1);
+
+    if (local_heard(qp) == atomic_load_explicit(&qp->given, memory_order_relaxed)) {
+        end_reference(qp);
+        return STEP_ON;
+    }
+    if (!qp->refers_no_more &&
+        !atomic_load_explicit(&qp->peer->no_references, memory_order_acquire))
+        return STEP_WAIT;
+    qp->refers_no_more = true;
+    return publish_piece(qp, wqe);
 }
 
 static enum step publish_message(struct local_qp *qp, struct wqe *wqe)
 {
     enum step step;
 
+    if (may_refer(qp, wqe))
+        return publish_reference(qp, wqe);
     if (!qp->begun && wqe->num_sge > 1 && !payload_is_usable(qp, wqe))
         return fail(qp, wqe, RI_WC_LOCAL_PROTECTION);
     do
@@ -356,6 +458,11 @@ static bool has_got_room(struct local_qp *qp)
     return qp->put.free_until != before;
 }
 
+static bool has_more(const struct local_qp *qp)
+{
+    return wq_pending(&qp->core->sq) || unlikely(refers(qp));
+}
+
 void local_publish(struct qp *base)
 {
     struct local_qp *qp = local_qp(base);
@@ -364,14 +471,14 @@ void local_publish(struct qp *base)
     uint32_t pieces = 0;
 
     tx_assert_inside(base);
-    while (step == STEP_ON && wq_pending(&base->sq) && qp->put.at - at < AT_ONCE &&
+    while (step == STEP_ON && has_more(qp) && qp->put.at - at < AT_ONCE &&
            pieces < PIECES_AT_ONCE) {
-        step = publish_next(qp, &pieces);
+        step = unlikely(refers(qp)) ? go_on_with_reference(qp) : publish_next(qp, &pieces);
         if (step == STEP_WAIT && has_got_room(qp))
             step = STEP_ON;
     }
     if (qp->put.at != at)
         local_wake_peer(qp);
-    if (step == STEP_ON && wq_pending(&base->sq))
+    if (step == STEP_ON && has_more(qp))
         tx_defer_to_lane(base);
 }

@@ -91,3 +91,17 @@ const uint8_t *ring_octets(const struct ring_take *take)
 {
     return take->ring + (take->at & (take->octets - 1)) + HEADER;
 }
+
+uint32_t ring_parts(const struct ring_header *header, const uint8_t *octets,
+                    struct ring_part *parts, uint32_t room)
+{
+    const uint32_t count = header->piece / (uint32_t)sizeof(*parts);
+    uint64_t sum = 0;
+
+    if (header->piece % sizeof(*parts) || count > room)
+        return 0;
+    memcpy(parts, octets, header->piece);
+    for (uint32_t i = 0; i < count; i++)
+        sum += parts[i].length;
+    return header->length && sum == header->length ? count : 0;
+}

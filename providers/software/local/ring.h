@@ -22,13 +22,14 @@
 #define RING_LINE 64u
 
 enum ring_kind {
-    RING_SKIP = 1, /* nothing: on at the beginning of the ring */
-    RING_REQUEST,  /* the first piece of a message, or a request without octets */
-    RING_MORE,     /* a further piece */
+    RING_SKIP = 1,  /* nothing: on at the beginning of the ring */
+    RING_REQUEST,   /* the first piece of a message, or a request without octets */
+    RING_MORE,      /* a further piece */
+    RING_REFERENCE, /* a request, and where its octets are: struct ring_part */
     RING_KINDS,
 };
 
-/* What a header says. `length` to `executed`: of RING_REQUEST alone. */
+/* What a header says. `length` to `executed`: of a request alone. */
 struct ring_header {
     uint32_t stamp;
     uint8_t kind;
@@ -48,6 +49,12 @@ struct ring_header {
 #define RING_SOLICITED 1u
 #define RING_FUSED     2u /* immediate data takes no receive of its own */
 #define RING_TELLS     4u /* `executed` is told: of requests that are neither Reads nor atomics */
+
+/* Octets of a message in memory of the end that puts. */
+struct ring_part {
+    uint64_t addr;
+    uint32_t length, stag;
+};
 
 /* Octets of one record at most, and of its piece. */
 #define RING_RECORD (8u << 10)
@@ -105,6 +112,10 @@ enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
                           const uint8_t **octets);
 /* Where the octets of the record at this place are, for who has judged and kept its header. */
 const uint8_t *ring_octets(const struct ring_take *take);
+/* The parts that a RING_REFERENCE names, copied; `room` of them at most. Returns how many; 0: they
+ * are not those of its message. */
+uint32_t ring_parts(const struct ring_header *header, const uint8_t *octets,
+                    struct ring_part *parts, uint32_t room);
 /* Behind it. */
 static inline void ring_pass(struct ring_take *take, const struct ring_header *header)
 {

@@ -43,7 +43,7 @@ static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOC
 static const struct header {
     char magic[16];
     uint32_t head, requests, answers, page, slots;
-} expected = { "ital local 4", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS, sizeof(struct local_page),
+} expected = { "ital local 5", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS, sizeof(struct local_page),
                LOCAL_SLOTS };
 
 static_assert(sizeof(expected) <= LOCAL_WORDS &&

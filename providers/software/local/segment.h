@@ -64,6 +64,9 @@ struct local_page {
     _Alignas(LOCAL_LINE) atomic_ullong consumed;
     atomic_ullong answered;
     atomic_uint executed;
+    /* Not 0: it copies no octets from the peer's memory; those of the peer's Sends come by the ring
+     * from now on, and those of the one that it has taken out last. */
+    atomic_uint no_references;
     /* Octets of the peer's answers that may be overwritten. */
     _Alignas(LOCAL_LINE) atomic_ullong taken;
     /* What the peer may do in the memory of this end (direct.c). Before `started`: where a token
@@ -73,12 +76,18 @@ struct local_page {
     /* enum local_gate */
     atomic_uint gate;
     atomic_ullong pd, qp; /* struct directory_scope */
-    /* Odd: this end accesses memory of the peer by itself. */
-    _Alignas(LOCAL_LINE) atomic_uint claim;
+    /* Odd: this end accesses memory of the peer by itself: for its own requests, for those of the
+     * peer. */
+    _Alignas(LOCAL_LINE) atomic_uint claim, reference_claim;
 };
 
 /* What an end in RTS lets its peer do by itself. */
-enum local_gate { LOCAL_GATE_WRITE = 1, LOCAL_GATE_READ = 2, LOCAL_GATE_ATOMIC = 4 };
+enum local_gate {
+    LOCAL_GATE_WRITE = 1,
+    LOCAL_GATE_READ = 2,
+    LOCAL_GATE_ATOMIC = 4,
+    LOCAL_GATE_SEND = 8, /* copy the octets of this end's Sends */
+};
 
 struct local_process;
 struct local_segment;

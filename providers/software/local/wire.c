@@ -205,13 +205,13 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->bell = handover->local_fd;
     atomic_store(&base->sq.sent, qp->answered);
     qp->sought = qp->refused_directly = false;
-    qp->target = NULL;
-    qp->place_hint = (struct directory_hint){ .stag = 0 };
     atomic_store(&qp->way, NULL);
     atomic_store(&qp->by_kernel, false);
     qp->gathered = 0;
     qp->left_at = lane_polls(base->lane) - 1;
-    qp->way_why = "no Write or Read was posted yet";
+    qp->reach = (struct local_reach){ .why = "no Write or Read was posted yet" };
+    atomic_store(&qp->refers, false);
+    qp->refers_no_more = false;
     qp->claims = 0;
     qp->looked_at = 0;
     qp->placed_directly = 0;
@@ -273,6 +273,8 @@ static void introduce(struct local_qp *qp)
 
     if (local_is_direct(qp->core->rnic))
         qp->memory->process = local_process_of(rnic, qp->bell, true);
+    else
+        atomic_store(&qp->own->no_references, 1);
     local_target_tell(rnic, qp->own);
     local_open_gate(qp);
 }
@@ -377,6 +379,7 @@ static void hide(struct qp *base)
 static void release(struct qp *base)
 {
     struct local_qp *qp = local_qp(base);
+    struct local_source *source;
     struct ri_local *memory;
 
     tx_assert_inside(base);
@@ -387,9 +390,11 @@ static void release(struct qp *base)
     local_forget_target(qp);
     local_await_peer(qp);
     spinlock_lock(&qp->rx);
+    source = local_take_source(qp);
     memory = qp->memory;
     keep_no_memory(qp);
     spinlock_unlock(&qp->rx);
+    local_free_source(qp, source);
     local_drop(&base->rnic->base, memory);
 }
 
