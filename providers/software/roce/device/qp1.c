@@ -4,6 +4,8 @@
  */
 #include "connection.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <sys/epoll.h>
 
 #define GSI_DATAGRAMS 16u
@@ -29,6 +31,18 @@ static struct roce_rnic *device_of(struct cm_manager *manager)
     return container_of(roce_cm(manager), struct roce_rnic, cm);
 }
 
+/* Each time: it is repeated seldom, and the host limits lines. */
+static void log_refusal(struct roce_rnic *device, const uint8_t peer[static GID_LEN], int error)
+{
+    const bool ipv4 = gid_is_ipv4(peer);
+    char text[INET6_ADDRSTRLEN] = "";
+
+    inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? peer + GID_IPV4 : peer, text, sizeof(text));
+    ri_log(device->core.host, RI_LOG_WARNING,
+           "this host does not send a message of connection management to %s: %s%s", text,
+           strerror(error), error == EPERM || error == EACCES ? " (a firewall?)" : "");
+}
+
 static void send_mad(struct cm_manager *manager, const struct cm_address *to,
                      const uint8_t mad[static MAD_LEN])
 {
@@ -38,8 +52,9 @@ static void send_mad(struct cm_manager *manager, const struct cm_address *to,
     struct net_path path = { .no_segments = true };
 
     memcpy(there.gid, to->peer, GID_LEN);
-    if (port && net_path_init(&path, port->net, &there) == RI_OK)
-        gsi_send(device->cm.gsi, port->net, &path, mad);
+    if (port && net_path_init(&path, port->net, &there) == RI_OK &&
+        gsi_send(device->cm.gsi, port->net, &path, mad) != RI_OK)
+        log_refusal(device, to->peer, errno);
 }
 
 static void arm(struct cm_manager *manager, uint64_t at)

@@ -393,5 +393,6 @@ enum ri_status gsi_send(struct gsi *gsi, struct net_port *port, const struct net
     uint8_t octets[PACKET_LEN];
 
     put_packet(gsi, path, mad, octets);
-    return port_send(port, path, octets, sizeof(octets)) ? RI_ERR_UNREACHABLE : RI_OK;
+    errno = port_send(port, path, octets, sizeof(octets));
+    return errno ? RI_ERR_UNREACHABLE : RI_OK;
 }

@@ -87,7 +87,7 @@ uint32_t gsi_comm_id(const struct gsi *gsi);
 /*
  * Sends a MAD of MAD_LEN octets from the port's address to QP 1 of the path's. It has left when the
  * call returns, or it is lost, as on the way. RI_ERR_UNREACHABLE: the kernel refuses: no route, a
- * firewall.
+ * firewall; errno.
  */
 enum ri_status gsi_send(struct gsi *gsi, struct net_port *port, const struct net_path *path,
                         const uint8_t mad[static MAD_LEN]);
