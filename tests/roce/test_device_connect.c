@@ -92,8 +92,10 @@ static bool are_established(const void *arg)
 
 static void teardown(void)
 {
-    OK(A->fake.privileged.connection_destroy(connection[0]));
-    OK(B->fake.privileged.connection_destroy(connection[1]));
+    if (connection[0])
+        OK(A->fake.privileged.connection_destroy(connection[0]));
+    if (connection[1])
+        OK(B->fake.privileged.connection_destroy(connection[1]));
     OK(B->fake.privileged.listen_destroy(listener));
     bed_close();
 }
@@ -254,6 +256,23 @@ START_TEST(a_connection_is_asked_for_once)
 }
 END_TEST
 
+/* Not only when the time is over. */
+START_TEST(a_way_that_this_host_has_not_is_told_at_once)
+{
+    struct sockaddr_in nowhere = { .sin_family = AF_INET, .sin_port = htons(7471) };
+    struct ri_connect_param ask = { .size = sizeof(ask),
+                                    .deadline = RI_NO_DEADLINE,
+                                    .destination = (const struct sockaddr *)&nowhere };
+
+    nowhere.sin_addr.s_addr = htonl(0xC0000201); /* 192.0.2.1 */
+    OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
+    OK(A->fake.privileged.connect(connection[0], A->qp, &ask));
+    ck_assert_uint_eq(A->fake.logged[RI_LOG_WARNING], 1);
+    OK(A->fake.privileged.connection_destroy(connection[0]));
+    connection[0] = NULL;
+}
+END_TEST
+
 START_TEST(private_data_that_are_nowhere_are_refused)
 {
     struct ri_connect_param leg = { .size = sizeof(leg), .private_data_length = 1 };
@@ -300,6 +319,28 @@ static void add_link_local(void)
     close(fd);
 }
 
+/* It is listed before it can be used. */
+static bool is_there(const void *arg)
+{
+    struct sockaddr_in6 address = link_local;
+    struct ri_gid gids[16];
+    uint32_t count, found = 0;
+    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool bound;
+
+    (void)arg;
+    address.sin6_scope_id = if_nametoindex("lo");
+    bound = !bind(fd, (struct sockaddr *)&address, sizeof(address));
+    close(fd);
+    for (int i = 0; i < 2; i++) {
+        count = 16;
+        OK(bed[i].fake.privileged.query_gids(bed[i].fake.rnic, 0, gids, &count));
+        for (uint32_t k = 0; k < count; k++)
+            found += !memcmp(gids[k].gid, &address.sin6_addr, GID_LEN);
+    }
+    return bound && found == 2;
+}
+
 /* A process that is not the listener's reads the REQ, and has to find whose it is. */
 START_TEST(a_service_at_a_link_local_address_is_found_by_others)
 {
@@ -311,7 +352,7 @@ START_TEST(a_service_at_a_link_local_address_is_found_by_others)
     struct sockaddr_storage bound;
 
     add_link_local();
-    ck_assert_msg(bed_wait(have_heard_of_change, NULL, BED_TIMEOUT), "no event");
+    ck_assert_msg(bed_wait(is_there, NULL, BED_TIMEOUT), "no address");
     OK(B->fake.privileged.listen(B->fake.rnic, &param, B, &bound, &second));
     ask.destination = (const struct sockaddr *)&bound;
     OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
@@ -321,6 +362,80 @@ START_TEST(a_service_at_a_link_local_address_is_found_by_others)
         fake_host_run(&A->fake, NULL);
     }
     ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT) && connection[1], "no request");
+    OK(B->fake.privileged.listen_destroy(second));
+}
+END_TEST
+
+/* --- an address that cannot be opened at first --- */
+
+/* Its UDP port; -1: it is taken. */
+static int take_port(void)
+{
+    const struct sockaddr_in address = { .sin_family = AF_INET,
+                                         .sin_addr.s_addr = htonl(TC_LABEL_ADDRESS),
+                                         .sin_port = htons(GID_UDP_PORT) };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (!bind(fd, (const struct sockaddr *)&address, sizeof(address)))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool is_open(const void *arg)
+{
+    int fd = take_port();
+
+    (void)arg;
+    if (fd >= 0)
+        close(fd);
+    return fd < 0;
+}
+
+/* An event of the interface without another address. */
+static void change_flags(void)
+{
+    struct ifreq request = { .ifr_name = "lo",
+                             .ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK | IFF_ALLMULTI };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
+    close(fd);
+}
+
+static bool knows_label(const void *arg)
+{
+    struct ri_gid gids[16];
+    uint32_t count = 16, found = 0;
+    uint8_t gid[GID_LEN];
+
+    (void)arg;
+    gid_put_ipv4(gid, (const uint8_t[]){ 192, 0, 2, 9 });
+    OK(B->fake.privileged.query_gids(B->fake.rnic, 0, gids, &count));
+    for (uint32_t k = 0; k < count; k++)
+        found += !memcmp(gids[k].gid, gid, GID_LEN);
+    return found;
+}
+
+START_TEST(who_listens_at_all_addresses_opens_one_as_soon_as_it_can)
+{
+    const struct sockaddr_in all = { .sin_family = AF_INET };
+    const struct ri_listen_param param = { .size = sizeof(param),
+                                           .address = (const struct sockaddr *)&all,
+                                           .backlog = 4 };
+    struct ri_listener *second;
+    struct sockaddr_storage bound;
+    int fd;
+
+    OK(B->fake.privileged.listen(B->fake.rnic, &param, B, &bound, &second));
+    ck_assert(tc_label(true));
+    fd = take_port();
+    ck_assert_int_ge(fd, 0);
+    ck_assert_msg(bed_wait(knows_label, NULL, BED_TIMEOUT), "no address");
+    close(fd);
+    ck_assert(!is_open(NULL));
+    change_flags();
+    ck_assert_msg(bed_wait(is_open, NULL, BED_TIMEOUT), "it is never opened");
     OK(B->fake.privileged.listen_destroy(second));
 }
 END_TEST
@@ -337,8 +452,10 @@ int main(void)
                  M041_retries_are_those_of_the_messages, M040_the_ACK_timeout_is_that_of_the_REQ,
                  M040_the_ACK_timeout_of_the_consumer_is_told_and_used,
                  M042_the_rights_of_the_peer_are_those_that_the_consumer_gave,
-                 a_connection_is_asked_for_once, private_data_that_are_nowhere_are_refused,
-                 a_service_at_a_link_local_address_is_found_by_others);
+                 a_connection_is_asked_for_once, a_way_that_this_host_has_not_is_told_at_once,
+                 private_data_that_are_nowhere_are_refused,
+                 a_service_at_a_link_local_address_is_found_by_others,
+                 who_listens_at_all_addresses_opens_one_as_soon_as_it_can);
     tc_add_tests(small, M043_a_REQ_may_ask_for_what_the_interface_carries_now);
     return tc_main(suite);
 }

@@ -121,6 +121,7 @@ struct roce_rnic {
     struct net_counters left; /* what groups had counted that are left; under the lane's lock */
     struct roce_port *gone;   /* groups whose memory a pass may still use; under lock */
     bool datagrams;           /* a QP for them has begun: all addresses are open. Under lock */
+    bool missing;             /* ... but some that could not be opened yet */
     atomic_ullong ahs;
     /* QPs from RTR on, by what is above the slot's bits of their numbers. */
     _Atomic(struct roce_qp *) *table;

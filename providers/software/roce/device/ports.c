@@ -222,17 +222,21 @@ static int source_for(const struct net_gids *gids, const uint8_t to[static GID_L
     return own;
 }
 
-/* Those that can be opened. Under lock. */
+/* Those that can be opened. An address of IPv6 is listed before it can be bound. Under lock. */
 static enum ri_status open_all(struct roce_rnic *device)
 {
     enum ri_status status = RI_ERR_UNREACHABLE;
 
+    device->missing = false;
     for (uint32_t i = 0; i < device->gids.count; i++) {
         struct roce_port *port;
 
-        if (!is_none(device->gids.entry[i].gid) &&
-            find_port(device, &device->gids.entry[i], &port) == RI_OK)
+        if (is_none(device->gids.entry[i].gid))
+            continue;
+        if (find_port(device, &device->gids.entry[i], &port) == RI_OK)
             status = RI_OK;
+        else
+            device->missing = true;
     }
     return status;
 }
@@ -327,7 +331,7 @@ static void addresses_change(void *arg, uint32_t events)
     net_gids_drain(device->gids_fd);
     pthread_mutex_lock(&device->lock);
     roce_read_gids(device, &changed);
-    if (changed && device->datagrams)
+    if (device->datagrams && (changed || device->missing))
         open_all(device);
     pthread_mutex_unlock(&device->lock);
     if (!changed)
