@@ -62,6 +62,7 @@ unsteady_run_again() { # FOLDER NAME LIST AGAIN
     for unsteady_time in second third; do
         rm -f "$unsteady_file.trs"
         "$4" "$2" >/dev/null 2>&1 </dev/null
+        [ -s "$unsteady_file.trs" ] || echo ':test-result: FAIL it ended without a result' >"$unsteady_file.trs"
         if unsteady_crashed "$1" "$2"; then
             echo "$2 crashed as it was run again, alone: failed"
             return
