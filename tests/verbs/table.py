@@ -13,8 +13,9 @@ PAGE = os.path.join(SOURCE, "docs/verbs.md")
 
 def rows():
     found = []
-    for test in sorted(glob.glob(os.path.join(SOURCE, "tests/verbs/*.tap"))):
-        out = subprocess.run([test], stdout=subprocess.PIPE, text=True, check=False).stdout
+    tests = [[path] for path in sorted(glob.glob(os.path.join(SOURCE, "tests/verbs/*.tap")))]
+    for test in [*tests, [os.path.join(SOURCE, "tests/verbs/perftest.tap"), "--sizes"]]:
+        out = subprocess.run(test, stdout=subprocess.PIPE, text=True, check=False).stdout
         found += [tuple(w.strip() for w in line[1:].split("|")[1:]) for line in out.splitlines() if line.startswith("# program |")]
     return sorted(set(found))
 
