@@ -788,9 +788,10 @@ struct ri_stream_ops {
  *
  * {local-wire} With `local` both ends are on one host, and both providers have agreed to exchange
  * requests through the memory that they share. `last_message` still leaves over `fd`, and nothing
- * else does: the end of that connection is the end of this one. `local_fd` is a connected Unix
- * stream socket between the two, non-blocking and close-on-exec; what is said there is the
- * providers' own. The provider owns both from the moment qp_modify returns RI_OK. What MPA
+ * else does: the end of that connection is the end of this one, unless both providers have agreed
+ * to close it. `local_fd` is a connected Unix stream socket between the two, non-blocking and
+ * close-on-exec; what is said there is the providers' own, and they may close it. The provider owns
+ * both from the moment qp_modify returns RI_OK. What MPA
  * negotiates about FPDUs (crc, markers, ready-to-receive message) has no meaning; with `rtr_await`
  * `established` is reported when the peer's QP has started.
  */
@@ -1622,7 +1623,8 @@ struct ri_privileged_ops {
      * local_make: NO_RESOURCES: memory, descriptors or mappings are short. local_take: `fd` stays
      * the caller's; INVALID_ARGUMENT: it is not what a provider of this version makes;
      * NO_RESOURCES. *why, on failure: for the log, a static string. local_drop: of memory that was
-     * not handed over. [kal | any | no]
+     * not handed over; it may call unwatch, so the caller holds no lock that its handlers take.
+     * [kal | any | no]
      */
     enum ri_status (*local_make)(struct ri_rnic *rnic, int socket, struct ri_local **local, int *fd,
                                  const char **why);

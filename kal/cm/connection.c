@@ -50,7 +50,8 @@
  * timer_set are leaves and are called under them. unwatch and timer_cancel wait for a running
  * handler: they are called under a lock only in the object's own lane, where no handler can run at
  * the same time. Upcalls and qp_modify are called with no lock; local_make, local_take and
- * local_drop, which call nothing of the host, under guard.lock.
+ * local_drop under guard.lock: of the host they call unwatch alone, for descriptors whose handler
+ * takes no lock of kal.
  *
  * Lifetime. A run enters the object's guard: it takes a reference and an entry in `runs`.
  * Destroying sets `dead`, waits until no other thread is inside, then removes the watch and the

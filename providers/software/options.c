@@ -71,6 +71,7 @@ static void read_local(struct option_reader *reader, struct softrdma *device)
 {
     device->has_local = option_word(reader, "local") != 0 && !device->core.options.by_kernel;
     device->local.access = (enum local_way)option_word(reader, "local_access");
+    device->local.closes_tcp = option_truth(reader, "local_close_tcp");
     device->local.close_timeout_ns = device->iwarp.options.close_timeout_ns;
 }
 

@@ -54,6 +54,10 @@ static const struct ri_option option_table[] = {
       "where that can be; published, and the peer executes it (ring); by process_vm_writev and "
       "process_vm_readv (vm); by copies, where the peer is the same process (self); by stores and "
       "loads, where the peer's memory is a file that both can map (mapped)." },
+    { "local_close_tcp", "bool", "no", "",
+      "A connection that has left TCP (option local) closes its TCP socket, if the peer has the "
+      "option, too: less memory, no descriptor of its own. Then ss does not show it, and no rule "
+      "of a firewall and no ss -K ends it." },
     { "max_ird", "int: 0..16383", "128", "",
       "Largest inbound RDMA Read queue depth of an endpoint." },
     { "max_ord", "int: 0..16383", "128", "",

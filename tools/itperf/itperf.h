@@ -438,6 +438,7 @@ struct perf_report {
     const struct perf_options *options;
     const struct adapter *adapter;
     const char *peer;
+    const char *wire; /* what has carried the control connection, as adapter_wire_of() */
     double connect_seconds;
     uint32_t reads; /* IRD and ORD, as agreed */
     struct perf_result results[PERF_SIZES];

@@ -280,7 +280,9 @@ static bool run_client(struct client *client)
     good = connect_control(client);
     report->peer = client->channel.conn.peer;
     if (good) {
-        good = set_up(client) && measure_all(client);
+        good = set_up(client);
+        report->wire = adapter_wire_of(client->adapter.ia, client->channel.conn.ep);
+        good = good && measure_all(client);
         perf_groups_destroy(&client->session);
         conn_disconnect(&client->channel.conn, 2000000);
     }

@@ -52,7 +52,7 @@ static json_t *test_info(const struct perf_report *report)
     set_text(info, "Dual_port", "OFF");
     set_text(info, "Device", report->adapter->name);
     set_number(info, "Number_of_qps", plan->endpoints);
-    set_text(info, "Transport_type", adapter_wire(report->adapter->ia));
+    set_text(info, "Transport_type", report->wire);
     set_text(info, "Connection_type", "RC");
     set_text(info, "Using_SRQ", "OFF");
     set_number(info, "TX_depth", plan->tx_depth);

@@ -118,8 +118,8 @@ void perf_print_head(const struct perf_report *report)
         print_line();
         printf(" %s %s%s%s over %s (%s) with %s\n", perf_op_names[plan->op],
                plan->bidirectional ? "bidirectional " : "", perf_kind_names[plan->kind],
-               plan->pair ? " of the second of two" : "", report->adapter->name,
-               adapter_wire(report->adapter->ia), report->peer);
+               plan->pair ? " of the second of two" : "", report->adapter->name, report->wire,
+               report->peer);
         printf(" %u endpoint%s in %.3f s (%.0f per second), %u active, %u thread%s, %s\n",
                plan->endpoints, plan->endpoints == 1 ? "" : "s", report->connect_seconds,
                report->connect_seconds > 0 ? plan->endpoints / report->connect_seconds : 0,

@@ -78,11 +78,10 @@ void local_close(struct local_qp *qp)
 
     tx_assert_inside(qp->core);
     host->timer_cancel(host, qp->core->lane->base.context, &qp->close_timer);
-    if (qp->tcp < 0)
+    if (!qp->bell)
         return;
-    host->unwatch(host, qp->tcp_watch);
-    host->unwatch(host, qp->bell_watch);
-    local_close_sockets(qp);
+    local_close_tcp(qp);
+    local_bell_leave(qp);
 }
 
 static void set_close_timer(struct local_qp *qp, uint64_t ns)
@@ -145,15 +144,16 @@ static enum local_end peer_end(const struct local_qp *qp)
     return (enum local_end)atomic_load_explicit(&qp->peer->ended, memory_order_acquire);
 }
 
-/* An orderly close is told by the FIN behind the word: who closes first has the port that rests, as
- * over TCP. */
+/* An orderly close is told by the FIN behind the word, if there is a TCP socket: who closes first
+ * has the port that rests, as over TCP. */
 bool local_has_end(const struct local_qp *qp)
 {
     enum local_end end = peer_end(qp);
+    bool told = atomic_load(&qp->witnessed) || (end == LOCAL_CLOSED && !qp->keeps_tcp);
 
     if (atomic_load(&qp->close_over) || (end != LOCAL_OPEN && end != LOCAL_CLOSED))
         return true;
-    return atomic_load(&qp->witnessed) && !(qp->end_waits && atomic_load(&qp->waits));
+    return told && !(qp->end_waits && atomic_load(&qp->waits));
 }
 
 /* The request that the peer has refused: the oldest that it has not executed, which may not be

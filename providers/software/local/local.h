@@ -13,12 +13,14 @@
  *
  * WHO LOOKS. A QP that had something to do lately is `hot`: each pass looks at its memory (lane.c).
  * For the others, and for all before the lane sleeps, `asleep` is set in the shared page: the peer
- * that publishes something then sends one octet by the Unix socket, which the host watches. Who
+ * that publishes something then wakes it by the Unix socket, which the host watches (bell.c). Who
  * publishes and who falls asleep each store, fence, then look, so one of them sees the other.
  *
  * THE END. `ended` in the shared page says how; what was published before it is executed, unless it
- * is a reset. Then both sockets are closed. A peer that is gone without a word (its process has
- * ended) is seen by the end of its TCP socket: in order, if it had executed all, as over TCP.
+ * is a reset. Then both sockets are left. A peer that is gone without a word (its process has
+ * ended) is seen by the end of its TCP socket, of the Unix socket, or of its process: in order, if
+ * it had executed all, as over TCP. With option local_close_tcp at both ends there is no TCP socket
+ * behind the hand-over.
  *
  * LOCKS, beside the core's: rx of the QP. Memory of this side is used in passes, under rx, and
  * inside tx. leave() waits for tx; passes are waited for by the core.
@@ -66,9 +68,15 @@ struct local_qp {
     atomic_uint fetching, fetched;
     struct own_requests requests;
     struct stag_hint payload_hint;
-    /* -1: closed. */
-    int tcp, bell;
-    struct ri_watch *tcp_watch, *bell_watch;
+    /* The TCP socket that made the connection, whose end is its end. -1: closed. */
+    int tcp;
+    bool keeps_tcp;
+    struct ri_watch *tcp_watch;
+    /* What wakes the peer; its socket. NULL: the connection has ended here. */
+    struct local_bell *bell;
+    int bell_fd;
+    bool calls;    /* by numbers: others share it */
+    uint32_t call; /* the own one */
     struct ri_timer close_timer;
     /* Requests published. Read under rx. */
     atomic_uint given;
@@ -131,7 +139,7 @@ struct local_qp {
     } refused;
 
     /* --- any thread --- */
-    /* What the TCP socket has told. */
+    /* What sockets and the peer's process have told. */
     atomic_uint witnessed;
     /* The peer's start is to be told as established. */
     atomic_bool awaits_start;
@@ -194,13 +202,17 @@ extern const struct wire local_wire;
 bool local_sees_peer(const struct local_qp *qp);
 /* Something was stored for the peer: if it does not look, it is woken. */
 void local_wake_peer(struct local_qp *qp);
-/* The octets that woke this side are read. In a run of the lane. */
-void local_hear_bell(struct local_qp *qp);
+/* The next octets of those that woke this side. False: the peer has closed the socket. */
+bool local_hear(int fd, void *room, size_t size, size_t *octets);
 /* The last message of the start-up leaves, by TCP. False: it did not. */
 bool local_say_last(struct local_qp *qp, const void *octets, size_t length);
 /* The FIN. Inside tx, like the next one. */
 void local_finish_tcp(struct local_qp *qp);
-void local_close_sockets(struct local_qp *qp);
+/* Also if it is closed. */
+void local_close_tcp(struct local_qp *qp);
+void local_close_socket(int fd);
+/* So many short messages fit into the Unix socket, whatever the peer does. */
+bool local_has_room(int fd, uint32_t messages);
 
 /* --- lane.c --- */
 

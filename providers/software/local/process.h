@@ -6,6 +6,8 @@
 #ifndef ITAL_SOFTWARE_LOCAL_PROCESS_H
 #define ITAL_SOFTWARE_LOCAL_PROCESS_H
 
+#include "bell.h"
+
 #include "providers/software/core/directory.h"
 
 #include <pthread.h>
@@ -27,6 +29,7 @@ struct local_process {
     bool self; /* it is this one */
     /* Under the lock: it was let in. */
     bool let_in;
+    struct local_bells bells[2]; /* by the side of this process: bell.c */
 };
 
 /* The memory of one RNIC there, as its directory tells it. */

@@ -43,7 +43,7 @@ static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOC
 static const struct header {
     char magic[16];
     uint32_t head, requests, answers, page, slots;
-} expected = { "ital local 5", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS, sizeof(struct local_page),
+} expected = { "ital local 6", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS, sizeof(struct local_page),
                LOCAL_SLOTS };
 
 static_assert(sizeof(expected) <= LOCAL_WORDS &&
@@ -229,6 +229,8 @@ static void enter(struct ri_local *local, struct local_segment *segment, uint32_
     segment->used |= 1u << slot;
     segment->users++;
     local->segment = segment;
+    local->rnic = segment->rnic;
+    local->peer = segment->process;
     local->slot = slot;
     local->life = life;
     local->pages = (struct local_page *)(void *)(segment->memory + LOCAL_PAGES) + 2 * slot;
@@ -376,6 +378,18 @@ void local_forget_answers(const struct ri_local *local, unsigned int side)
     give_back(local_answers(local, side), LOCAL_ANSWERS);
 }
 
+/* What the peer finds in the page of this end before the hand-over. */
+static void say_before(const struct local_rnic *rnic, struct ri_local *local, int socket)
+{
+    if (local->peer && rnic->shares_bells)
+        local->bells = &local->peer->bells[local->side];
+    atomic_store(&local_page(local, local->side)->leaves_tcp, rnic->closes_tcp);
+    if (local->side)
+        local_bell_answer(local, socket);
+    else
+        local_bell_propose(local, socket);
+}
+
 /* One call for both: `made` gets the descriptor, or `taken` is it. */
 static enum ri_status join(struct ri_rnic *base, int socket, struct ri_local **out, int *made,
                            int taken, const char **why)
@@ -390,6 +404,8 @@ static enum ri_status join(struct ri_rnic *base, int socket, struct ri_local **o
     if (local)
         status = made ? make(rnic, local, made, process, why)
                       : take(rnic, local, taken, process, why);
+    if (status == RI_OK)
+        say_before(rnic, local, socket);
     pthread_mutex_unlock(&rnic->lock);
     if (process)
         local_process_put(rnic, process);
@@ -415,6 +431,7 @@ enum ri_status local_take(struct ri_rnic *rnic, int socket, int fd, struct ri_lo
 void local_drop(struct ri_rnic *base, struct ri_local *local)
 {
     struct local_rnic *rnic = local->segment->rnic;
+    struct local_bell *bell;
 
     if (atomic_fetch_sub(&local->users, 1) != 1)
         return;
@@ -423,7 +440,9 @@ void local_drop(struct ri_rnic *base, struct ri_local *local)
     /* Before the peer can offer the slot again. */
     pthread_mutex_lock(&rnic->lock);
     local->segment->used &= ~(1u << local->slot);
+    bell = local_bell_forgo(local);
     pthread_mutex_unlock(&rnic->lock);
+    local_bell_free(bell);
     leave(local);
     pthread_mutex_lock(&rnic->lock);
     segment_put(rnic, local->segment);

@@ -21,6 +21,7 @@
 #ifndef ITAL_SOFTWARE_LOCAL_SEGMENT_H
 #define ITAL_SOFTWARE_LOCAL_SEGMENT_H
 
+#include "bell.h"
 #include "rnicpi.h"
 
 #include <stdatomic.h>
@@ -57,6 +58,10 @@ struct local_page {
     atomic_uint ended;                        /* enum local_end; behind the three members below */
     atomic_uint number, code, status;
     atomic_uint rnr_retry; /* of RI_QPM_RNR, which the peer's receiver counts */
+    /* Before the hand-over: which socket wakes this connection (bell.c); the TCP socket is not
+     * needed behind it (option local_close_tcp). Before `started`: by what number it is called. */
+    atomic_ullong bell;
+    atomic_uint leaves_tcp, call;
     /* enum local_sleep. Who clears it sends one octet by the socket. */
     _Alignas(LOCAL_LINE) atomic_uint asleep;
     /* What it has done with the peer's requests: octets that may be overwritten, requests that are
@@ -96,13 +101,20 @@ struct ri_local {
     struct local_segment *segment;
     struct local_page *pages;
     uint8_t *rings;
+    struct local_rnic *rnic;
+    struct local_process *peer; /* NULL: it is not known */
     uint32_t slot;
     uint64_t life;     /* of the slot */
     unsigned int side; /* which end this is */
     uint16_t order;    /* the same number at both ends, for the functions below */
     atomic_uint users; /* the slot is left by the last one */
-    /* The peer's, where this end may get into its memory. NULL: it may not, it is not known, or
-     * there is no connection yet. */
+    /* Before the hand-over: what this end has said in its page, 0: nothing; the socket that it
+     * means, NULL: its own. Under the lock of local_rnic (bell.c). bells: NULL: none is shared. */
+    struct local_bells *bells;
+    unsigned long long bell_number;
+    struct local_bell *bell;
+    /* The same, where this end may get into its memory. NULL: it may not, it is not known, or there
+     * is no connection yet. */
     struct local_process *process;
 };
 

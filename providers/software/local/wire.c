@@ -33,6 +33,7 @@ bool local_open_rnic(struct rnic *rnic, struct local_rnic *local)
 {
     if (!entropy_draw(&local->token, sizeof(local->token)))
         return false;
+    local->shares_bells = rnic->options.lanes == 1;
     local_processes_open(local);
     rnic_add_wire(rnic, &local_wire, local);
     make_directory(rnic, local);
@@ -117,19 +118,24 @@ static void leave(struct qp *base, enum leave what, const struct memory_range *r
 
 /* --- a connection: begin --- */
 
-static void on_bell(void *arg, uint32_t events)
+/* The peer has started, and needs it no more either. If somebody posts, readiness comes again. */
+static void leave_tcp(struct local_qp *qp)
 {
-    struct local_qp *qp = arg;
-
-    (void)events;
-    local_hear_bell(qp);
-    local_heat(qp);
+    if (!tx_try_enter(qp->core))
+        return;
+    local_close_tcp(qp);
+    tx_leave_work(qp->core);
+    tx_defer_to_lane(qp->core); /* what others have posted meanwhile */
 }
 
 static void on_tcp(void *arg, uint32_t events)
 {
     struct local_qp *qp = arg;
 
+    if (!qp->keeps_tcp && atomic_load(&qp->peer->started)) {
+        leave_tcp(qp);
+        return;
+    }
     atomic_fetch_or(&qp->witnessed, events & EPOLLERR ? WITNESSED_RESET : WITNESSED_FIN);
     local_heat(qp);
 }
@@ -202,7 +208,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->close_timer.expired = close_over;
     qp->rest_timer.expired = rest_over;
     qp->tcp = handover->fd;
-    qp->bell = handover->local_fd;
+    qp->keeps_tcp = !local_rnic(base->rnic)->closes_tcp || !atomic_load(&qp->peer->leaves_tcp);
     atomic_store(&base->sq.sent, qp->answered);
     qp->sought = qp->refused_directly = false;
     atomic_store(&qp->way, NULL);
@@ -228,28 +234,36 @@ static void keep_no_memory(struct local_qp *qp)
     spinlock_unlock(&qp->keeping);
 }
 
+/* Without TCP the initiator closes its socket first, as it has read all, and its port rests. */
+static bool closes_first(const struct local_qp *qp, const struct ri_llp_handover *handover)
+{
+    return !qp->keeps_tcp && handover->initiator;
+}
+
 /* What was handed over stays the caller's. */
 static void let_go(struct local_qp *qp)
 {
     spinlock_lock(&qp->rx);
     keep_no_memory(qp);
-    qp->tcp = qp->bell = -1;
+    qp->tcp = -1;
     spinlock_unlock(&qp->rx);
     local_cool(qp);
 }
 
 /* A readiness that comes at once finds the QP hidden still. */
-static enum ri_status watch(struct local_qp *qp)
+static enum ri_status watch(struct local_qp *qp, const struct ri_llp_handover *handover)
 {
     const struct ri_host *host = qp->core->rnic->host;
     void *lane = qp->core->lane->base.context;
-    enum ri_status status = host->watch(host, lane, qp->tcp, EPOLLRDHUP, on_tcp, qp,
-                                        &qp->tcp_watch);
+    enum ri_status status = RI_OK;
 
+    qp->tcp_watch = NULL;
+    if (!closes_first(qp, handover))
+        status = host->watch(host, lane, qp->tcp, EPOLLRDHUP, on_tcp, qp, &qp->tcp_watch);
     if (status != RI_OK)
         return status;
-    status = host->watch(host, lane, qp->bell, EPOLLIN, on_bell, qp, &qp->bell_watch);
-    if (status != RI_OK)
+    status = local_bell_join(qp, handover->local_fd, local_heat);
+    if (status != RI_OK && qp->tcp_watch)
         host->unwatch(host, qp->tcp_watch);
     return status;
 }
@@ -272,7 +286,7 @@ static void introduce(struct local_qp *qp)
     struct local_rnic *rnic = local_rnic(qp->core->rnic);
 
     if (local_is_direct(qp->core->rnic))
-        qp->memory->process = local_process_of(rnic, qp->bell, true);
+        qp->memory->process = local_process_of(rnic, qp->bell_fd, true);
     else
         atomic_store(&qp->own->no_references, 1);
     local_target_tell(rnic, qp->own);
@@ -308,7 +322,7 @@ static enum ri_status start(struct qp *base, const struct ri_llp_handover *hando
     status = prepare(base, handover);
     if (status != RI_OK)
         return status;
-    status = watch(local_qp(base));
+    status = watch(local_qp(base), handover);
     if (status != RI_OK) {
         let_go(local_qp(base));
         return status;
@@ -317,6 +331,8 @@ static enum ri_status start(struct qp *base, const struct ri_llp_handover *hando
     introduce(local_qp(base));
     say_last_message(local_qp(base), handover);
     show(local_qp(base));
+    if (closes_first(local_qp(base), handover))
+        local_close_tcp(local_qp(base));
     return RI_OK;
 }
 

@@ -14,6 +14,9 @@ struct local_rnic {
     /* Options. */
     uint64_t close_timeout_ns;
     enum local_way access;
+    bool closes_tcp; /* behind the hand-over, if the peer does, too */
+    /* Connections of a segment share a Unix socket. */
+    bool shares_bells;
     /* The peers' processes and their memory. */
     pthread_mutex_t lock;
     struct local_process *processes;
