@@ -110,6 +110,8 @@ static void is_a_mad(const struct gsi_mad *mad)
     FUZZ_CHECK(header.attribute_id == mad->attribute_id && mad->source_qpn <= BTH_MASK24);
     if (gsi_kind_of(mad) == GSI_REQUEST)
         (void)gsi_service_id(mad);
+    if (gsi_kind_of(mad) == GSI_LEAVE)
+        (void)gsi_remote_id(mad);
     FUZZ_CHECK(gsi_route(mad) == gsi_route(mad));
 }
 

@@ -19,7 +19,7 @@
 #define LINK_LOG    4096u
 #define LINK_GUID   UINT64_C(0x0200000000000000) /* plus the side */
 #define LINK_QPN    0x1000u                      /* plus the place of the connection */
-#define LINK_EVENTS 8u
+#define LINK_EVENTS 9u
 #define LINK_PORT   7174u
 #define LINK_MTU    3u
 

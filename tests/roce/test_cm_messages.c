@@ -261,6 +261,26 @@ START_TEST(M002_M030_M031_a_REQ_is_repeated_with_the_same_octets_and_given_up)
 }
 END_TEST
 
+/* For the log: once, early, and not of what is answered in the end. */
+START_TEST(a_peer_that_is_silent_is_reported_once_and_early)
+{
+    struct link_conn *conn;
+
+    bed->alone = true;
+    conn = link_connect(bed, CM_NEVER);
+    link_run(bed, bed->now + 3 * LINK_S);
+    ck_assert_uint_eq(conn->events[CM_EVENT_SILENT], 0);
+    link_run(bed, bed->now + LINK_S);
+    ck_assert_uint_eq(conn->events[CM_EVENT_SILENT], 1);
+    link_run(bed, CM_NEVER);
+    ck_assert_uint_eq(conn->events[CM_EVENT_SILENT], 1);
+    bed->alone = false;
+    conn = link_connect(bed, CM_NEVER);
+    link_run(bed, bed->now + 10 * LINK_S);
+    ck_assert_uint_eq(conn->events[CM_EVENT_SILENT], 0);
+}
+END_TEST
+
 START_TEST(M030_a_REQ_that_is_given_up_is_withdrawn)
 {
     struct link_conn *conn, *peer;
@@ -448,6 +468,7 @@ int main(void)
     tcase_add_test(t, M030_a_connection_that_is_destroyed_while_it_waits_sends_REJ_4);
     tcase_add_test(t, M030_a_REP_without_an_answer_is_given_up);
     tcase_add_test(t, M030_a_DREQ_without_an_answer_ends_the_connection);
+    tcase_add_test(t, a_peer_that_is_silent_is_reported_once_and_early);
     tcase_add_test(t, M035_a_DREQ_of_an_unknown_pair_gets_its_DREP);
     tcase_add_test(t, M035_a_DREQ_in_time_wait_gets_its_DREP_again);
     tcase_add_test(t, M005_M035_M038_a_DREQ_of_a_stranger_ends_nothing);

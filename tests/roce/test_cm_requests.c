@@ -145,6 +145,24 @@ START_TEST(M003_a_flood_of_requests_leaves_room_for_others)
 }
 END_TEST
 
+/* Programs of one host that connect to each other do not take the room of other hosts, nor these
+ * theirs. */
+START_TEST(a_host_has_room_of_its_own_for_itself)
+{
+    const uint8_t host = link_address(bed, 1).own[15];
+
+    bed->end[1].accepts = false;
+    flood(host, 1000);
+    ck_assert_uint_eq(bed->end[1].manager.conns, 64); /* four times 16 */
+    flood(100, 1000);
+    ck_assert_uint_eq(bed->end[1].manager.conns, 64 + 12);
+    while (bed->end[1].service.requests)
+        cm_conn_release(bed->end[1].service.requests, bed->now);
+    ck_assert_uint_eq(bed->end[1].service.local, 0);
+    ck_assert_uint_eq(bed->end[1].service.undecided, 0);
+}
+END_TEST
+
 /* --- services --- */
 
 START_TEST(M020_one_listener_for_each_service_and_address)
@@ -257,6 +275,7 @@ int main(void)
     tcase_add_loop_test(t, M004_M020_M023_M024_M043_M050_requests_are_refused_with_their_reason, 0,
                         (int)(sizeof(refused) / sizeof(refused[0])));
     tcase_add_test(t, M003_a_flood_of_requests_leaves_room_for_others);
+    tcase_add_test(t, a_host_has_room_of_its_own_for_itself);
     tcase_add_test(t, M020_one_listener_for_each_service_and_address);
     tcase_add_test(t, M062_a_repeated_SIDR_REQ_gets_the_same_answer);
     tcase_add_test(t, M061_a_service_that_nobody_has_is_told_so);

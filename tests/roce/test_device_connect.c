@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <sys/epoll.h>
 
 #define A (&bed[0])
 #define B (&bed[1])
@@ -20,6 +21,7 @@ static struct sockaddr_in where_bound;
 static uint32_t asked_retry, asked_rnr;
 static struct ri_connection_event established[2];
 static bool failed;
+static bool disconnected[2];
 
 static void on_request(const struct ri_host *host, void *listener_context,
                        struct ri_connection *passive, const struct ri_connect_request *request,
@@ -41,6 +43,8 @@ static void on_event(const struct ri_host *host, void *context,
     if (event->type == RI_CONNECTION_ESTABLISHED)
         established[context == &connection[1]] = *event;
     failed |= event->type == RI_CONNECTION_FAILED;
+    if (event->type == RI_CONNECTION_DISCONNECTED)
+        disconnected[context == &connection[1]] = true;
 }
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -50,7 +54,7 @@ static struct sockaddr_in loopback(uint16_t port)
                                  .sin_port = htons(port) };
 }
 
-static void setup(void)
+static void open_both(enum ri_qp_type type)
 {
     const struct sockaddr_in where = loopback(0);
     const struct ri_listen_param param = { .size = sizeof(param),
@@ -58,10 +62,11 @@ static void setup(void)
                                            .backlog = 4 };
     struct sockaddr_storage bound;
 
-    bed_type = RI_QP_RC;
+    bed_type = type;
     bed_open(1, NULL);
     memset(&asked, 0, sizeof(asked));
     memset(established, 0, sizeof(established));
+    memset(disconnected, 0, sizeof(disconnected));
     memset(connection, 0, sizeof(connection));
     failed = false;
     for (int i = 0; i < 2; i++) {
@@ -70,6 +75,16 @@ static void setup(void)
     }
     OK(B->fake.privileged.listen(B->fake.rnic, &param, B, &bound, &listener));
     memcpy(&where_bound, &bound, sizeof(where_bound));
+}
+
+static void setup(void)
+{
+    open_both(RI_QP_RC);
+}
+
+static void setup_unreliable(void)
+{
+    open_both(RI_QP_UC);
 }
 
 static void setup_small(void)
@@ -440,6 +455,146 @@ START_TEST(who_listens_at_all_addresses_opens_one_as_soon_as_it_can)
 }
 END_TEST
 
+/* QP 1's socket is one for all processes of a user: each RNIC has it in its set, and one wakes. */
+START_TEST(the_socket_of_QP_1_wakes_one_process)
+{
+    unsigned int exclusive = 0;
+
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    for (int fd = 0; fd < 1024; fd++) {
+        char path[64], line[256];
+        unsigned int target, events;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        file = fopen(path, "r");
+        while (file && fgets(line, sizeof(line), file))
+            if (sscanf(line, "tfd: %u events: %x", &target, &events) == 2)
+                exclusive += (events & EPOLLEXCLUSIVE) != 0;
+        if (file)
+            fclose(file);
+    }
+    ck_assert_uint_eq(exclusive, 2);
+}
+END_TEST
+
+static bool is_disconnected(const void *arg)
+{
+    (void)arg;
+    return disconnected[1];
+}
+
+/* DREQs come by another socket than the packets before them. */
+START_TEST(M035_a_DREQ_does_not_overtake_the_packets_before_it)
+{
+    const struct ri_send_wr send = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
+
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    for (uint64_t i = 0; i < 3; i++)
+        bed_receive(B, i, bed_sge(B, 64 * i, 64));
+    for (uint64_t i = 0; i < 3; i++)
+        OK(bed_post(A, send, bed_sge(A, 0, 64)));
+    OK(A->fake.privileged.disconnect(connection[0], NULL, 0));
+    fake_lane_pass(&B->fake.events, 0); /* what is readable, the DREQ among it */
+    for (uint64_t i = 0; i < 3; i++)
+        bed_take(B, B->recv_cq, i, RI_WC_SUCCESS);
+    ck_assert_msg(bed_wait(is_disconnected, NULL, BED_TIMEOUT), "it is not told of the end");
+}
+END_TEST
+
+/* --- unreliable connections --- */
+
+/* The REQ says so, and what was sent before the DREQ arrives. */
+START_TEST(M004_an_unreliable_connection)
+{
+    const struct ri_send_wr send = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
+
+    meet((struct ri_connect_param){ .outlives_qp = true },
+         (struct ri_connect_param){ .outlives_qp = true });
+    ck_assert_uint_eq(asked.qp_type, RI_QP_UC);
+    ck_assert_int_eq(bed_state(A), RI_QPS_RTS);
+    ck_assert_int_eq(bed_state(B), RI_QPS_RTS);
+    for (uint64_t i = 0; i < 3; i++)
+        bed_receive(B, i, bed_sge(B, 4096 * i, 4096));
+    for (uint64_t i = 0; i < 3; i++)
+        OK(bed_post(A, send, bed_sge(A, 0, 4096)));
+    OK(A->fake.privileged.disconnect(connection[0], NULL, 0));
+    for (uint64_t i = 0; i < 3; i++)
+        bed_take(B, B->recv_cq, i, RI_WC_SUCCESS);
+    ck_assert_msg(bed_wait(is_disconnected, NULL, BED_TIMEOUT), "it is not told of the end");
+}
+END_TEST
+
+/* Whoever asks for one kind does not get the other. */
+START_TEST(M004_a_QP_of_another_kind_is_not_accepted)
+{
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .deadline = RI_NO_DEADLINE,
+                                      .destination = (const struct sockaddr *)&where_bound };
+    struct ri_qp_attr attr = { .size = sizeof(attr),
+                               .type = RI_QP_RC,
+                               .lane = B->fake.lane,
+                               .context = &B->events,
+                               .send_cq = B->send_cq,
+                               .recv_cq = B->recv_cq,
+                               .max_send_wr = 1,
+                               .max_recv_wr = 1,
+                               .max_send_sge = 1,
+                               .max_recv_sge = 1 };
+    struct ri_qp *other;
+
+    OK(B->fake.privileged.qp_create(B->pd, &attr, &other));
+    OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
+    OK(A->fake.privileged.connect(connection[0], A->qp, &param));
+    ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT), "no request");
+    ck_assert_int_eq(B->fake.privileged.accept(connection[1], other, &param),
+                     RI_ERR_INVALID_ARGUMENT);
+    OK(B->fake.privileged.accept(connection[1], B->qp, &param));
+    ck_assert_msg(bed_wait(are_established, NULL, BED_TIMEOUT), "no connection");
+    OK(B->fake.privileged.qp_destroy(other));
+}
+END_TEST
+
+/* --- silence --- */
+
+static char warning[512];
+
+static void keep_warning(const struct ri_host *host, enum ri_log_level level, const char *format,
+                         va_list args)
+{
+    (void)host;
+    if (level == RI_LOG_WARNING)
+        vsnprintf(warning, sizeof(warning), format, args);
+}
+
+static bool is_warned(const void *arg)
+{
+    (void)arg;
+    return warning[0];
+}
+
+/* Long before it is given up. */
+START_TEST(a_request_without_an_answer_is_in_the_log_with_counters)
+{
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .deadline = RI_NO_DEADLINE,
+                                      .destination = (const struct sockaddr *)&where_bound };
+
+    warning[0] = 0;
+    where_bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1); /* nobody */
+    A->fake.host.log = keep_warning;
+    OK(A->fake.privileged.connection_create(A->fake.rnic, &connection[0], &connection[0]));
+    OK(A->fake.privileged.connect(connection[0], A->qp, &param));
+    ck_assert_msg(bed_wait(is_warned, NULL, BED_TIMEOUT), "nothing is said");
+    ck_assert_ptr_nonnull(strstr(warning, "127.0.0.2 does not answer"));
+    ck_assert_ptr_nonnull(strstr(warning, "sent 4 times; 0 messages"));
+    ck_assert_ptr_nonnull(strstr(warning, "0 packets with a wrong ICRC"));
+    ck_assert_ptr_nonnull(strstr(warning, "UDP port 4791"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device_connect");
@@ -455,7 +610,12 @@ int main(void)
                  a_connection_is_asked_for_once, a_way_that_this_host_has_not_is_told_at_once,
                  private_data_that_are_nowhere_are_refused,
                  a_service_at_a_link_local_address_is_found_by_others,
-                 who_listens_at_all_addresses_opens_one_as_soon_as_it_can);
+                 who_listens_at_all_addresses_opens_one_as_soon_as_it_can,
+                 M035_a_DREQ_does_not_overtake_the_packets_before_it,
+                 the_socket_of_QP_1_wakes_one_process,
+                 a_request_without_an_answer_is_in_the_log_with_counters);
     tc_add_tests(small, M043_a_REQ_may_ask_for_what_the_interface_carries_now);
+    tc_add_tests(tc_case(suite, "unreliable", setup_unreliable, teardown),
+                 M004_an_unreliable_connection, M004_a_QP_of_another_kind_is_not_accepted);
     return tc_main(suite);
 }

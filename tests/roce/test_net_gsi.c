@@ -121,6 +121,33 @@ START_TEST(an_answer_comes_to_the_slot_of_its_id)
 }
 END_TEST
 
+/* It is answered by whoever reads it, if nobody has the slot of its remote ID (any more). */
+START_TEST(M035_a_DREQ_comes_to_its_slot_or_to_the_reader)
+{
+    uint32_t ended, id;
+
+    open_ends(3);
+    ended = gsi_comm_id(end[2].gsi);
+    gsi_end_close(&end[2]);
+    id = gsi_comm_id(end[1].gsi);
+    send_mad(0, CM_DREQ, 0x1000, id, 0);
+    send_mad(0, CM_DREQ, 0x1001, ended, 0);
+    send_mad(0, CM_DREQ, 0x1002, gsi_comm_id(end[0].gsi), 0);
+    send_mad(0, CM_DREQ, 0x1003, 0, 0);
+    gsi_end_read(&end[0]);
+    gsi_end_serve(&end[1]);
+    ck_assert_uint_eq(end[1].count, 1);
+    ck_assert(end[1].got[0].mad.passed && !end[1].got[0].mad.unclaimed);
+    ck_assert_uint_eq(be_get32(end[1].got[0].octets + MAD_HEADER_LEN + 4), id);
+    ck_assert_uint_eq(end[0].count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(be_get32(end[0].got[i].octets + MAD_HEADER_LEN), 0x1001 + i);
+        ck_assert(end[0].got[i].mad.unclaimed == (i != 1));
+    }
+    close_ends(2);
+}
+END_TEST
+
 /* Each octet that is looked at, changed. */
 START_TEST(M003_what_is_no_MAD_of_connection_management_is_dropped)
 {
@@ -279,12 +306,12 @@ START_TEST(a_mailbox_that_seems_full_opens_when_its_owner_looks)
     ck_assert_int_eq(gsi_end_listen(&end[0], &service, &binding), RI_OK);
     atomic_store(&table->slot[net_slot(end[0].net)].queued, UINT32_MAX - 3);
     send_mad(1, CM_REQ, 0x1000, 0, SERVICE);
-    gsi_end_read(&end[1]); /* it is lost, and comes again */
+    gsi_end_read(&end[1]); /* it waits */
     gsi_end_read(&end[0]);
     send_mad(1, CM_REQ, 0x1000, 0, SERVICE);
     gsi_end_read(&end[1]);
     gsi_end_serve(&end[0]);
-    ck_assert_uint_eq(end[0].count, 1);
+    ck_assert_uint_eq(end[0].count, 2);
     close_ends(2);
 }
 END_TEST
@@ -545,6 +572,7 @@ int main(void)
 
     tc_add_tests(mads, M001_a_packet_from_qp_1_to_qp_1, an_id_is_of_the_slot,
                  an_answer_comes_to_the_slot_of_its_id,
+                 M035_a_DREQ_comes_to_its_slot_or_to_the_reader,
                  M003_what_is_no_MAD_of_connection_management_is_dropped,
                  P042_a_packet_to_qp_1_has_any_identification);
     tc_add_tests(services, a_request_comes_to_who_has_the_service_whoever_reads_it,

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/be.h"
+#include "base/clock.h"
 #include "gsi_end.h"
 #include "providers/software/roce/codec/cm.h"
 #include "providers/software/roce/net/pass_message.h"
@@ -30,6 +32,7 @@ enum order {
     LISTEN,   /* at SERVICE + number, of all addresses */
     AWAIT,    /* until `number` MADs have come */
     READ,     /* now, whatever epoll says */
+    FLUSH,    /* what other processes had no room for */
     COUNT,
     FORK,      /* a child looks at what it has, closes all, opens anew and listens at
                   SERVICE + number; its status */
@@ -69,7 +72,7 @@ static void watch(int fd, uint32_t events)
 
 static void watch_port(uint32_t i)
 {
-    watch(net_port_fd(own.port[i], NET_GSI), EPOLLIN | EPOLLEXCLUSIVE);
+    watch(net_port_fd(own.port[i], NET_GSI), net_port_events(own.port[i], NET_GSI));
     watch(net_port_fd(own.port[i], NET_DATA), EPOLLIN);
 }
 
@@ -225,6 +228,7 @@ static bool obey(const struct command *command, struct reply *reply)
     case LISTEN: order_listen(command->number, reply); break;
     case AWAIT: awaited = command->number; return false;
     case READ: look(-1); break;
+    case FLUSH: gsi_flush(own.gsi); break;
     case COUNT: break;
     case FORK: order_fork(command->number, reply); break;
     case END_CHILD:
@@ -352,8 +356,9 @@ static void stop(uint32_t i)
     ck_assert(WIFSTOPPED(status));
 }
 
-/* REQs of a stranger, each of another communication ID. */
-static void send_requests(uint32_t address, uint32_t service, uint32_t first_id, uint32_t count)
+/* MADs of a stranger, each of another communication ID. */
+static void send_mads(uint32_t address, uint16_t attribute, uint32_t first_id, uint32_t remote_id,
+                      uint64_t service, uint32_t count)
 {
     struct share_key key = net_test_key(address);
     uint8_t octets[TEST_PACKET_MAX];
@@ -362,13 +367,61 @@ static void send_requests(uint32_t address, uint32_t service, uint32_t first_id,
 
     icrc_path_init(&path, key.gid, key.gid, 5000);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t len = put_mad(octets, CM_REQ, first_id + i, 0);
+        uint32_t len = put_mad(octets, attribute, first_id + i, remote_id);
 
-        be_put64(octets + BTH_LEN + BTH_DETH_LEN + MAD_HEADER_LEN + 8, SERVICE + service);
+        if (service)
+            be_put64(octets + BTH_LEN + BTH_DETH_LEN + MAD_HEADER_LEN + 8, service);
         icrc_put(octets + len - 4, icrc_of_packet(&path, ICRC_DF, octets, len));
         plain_send(fd, &key, octets, len);
     }
     close(fd);
+}
+
+static void send_requests(uint32_t address, uint32_t service, uint32_t first_id, uint32_t count)
+{
+    send_mads(address, CM_REQ, first_id, 0, SERVICE + service, count);
+}
+
+/* ---- who wakes ------------------------------------------------------------------------------- */
+
+/* A process that was woken has run, and sleeps again. */
+static void await_sleep(uint32_t i)
+{
+    char path[64], line[512];
+    uint64_t limit = tc_deadline(10000);
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process[i].pid);
+    for (;;) {
+        FILE *file = fopen(path, "r");
+        const char *state;
+
+        ck_assert_ptr_nonnull(file);
+        ck_assert_ptr_nonnull(fgets(line, sizeof(line), file));
+        fclose(file);
+        state = strrchr(line, ')');
+        ck_assert_ptr_nonnull(state);
+        if (state[2] == 'S')
+            return;
+        ck_assert_uint_lt(clock_now(), limit);
+        sched_yield();
+    }
+}
+
+/* How often it has gone to sleep. */
+static unsigned long sleeps(uint32_t i)
+{
+    char path[64], line[256];
+    unsigned long count = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)process[i].pid);
+    file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "voluntary_ctxt_switches: %lu", &count) == 1)
+            break;
+    fclose(file);
+    return count;
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -437,6 +490,66 @@ START_TEST(a_slot_begins_without_services)
 }
 END_TEST
 
+/* Who lives answers for who has been killed, and passes on what is for others. */
+START_TEST(M035_a_DREQ_for_a_process_that_was_killed_comes_to_one_that_lives)
+{
+    uint32_t dead, other;
+
+    start_open(3);
+    dead = tell(0, COUNT, 0).slot;
+    other = tell(2, COUNT, 0).slot;
+    kill_process(0);
+    stop(2);
+    order(1, AWAIT, 1);
+    send_mads(1, CM_DREQ, 0x1000, 0x5500 + dead, 0, 1);
+    ck_assert_uint_eq(reply_of(1).unclaimed, 1);
+    send_mads(1, CM_DREQ, 0x1001, 0x5500 + other, 0, 1);
+    must(1, READ, 0);
+    kill(process[2].pid, SIGCONT);
+    ck_assert_uint_eq(tell(2, AWAIT, 1).passed, 1);
+    ck_assert_uint_eq(tell(1, COUNT, 0).count, 1);
+}
+END_TEST
+
+/* Not all that hold the socket. */
+START_TEST(one_process_wakes_for_a_request)
+{
+    const uint32_t n = 4, rounds = 20;
+    unsigned long before = 0, after = 0;
+
+    start_open(n);
+    must(0, LISTEN, 0);
+    for (uint32_t i = 0; i < n; i++)
+        await_sleep(i);
+    for (uint32_t i = 1; i < n; i++)
+        before += sleeps(i);
+    for (uint32_t k = 0; k < rounds; k++) {
+        send_requests(1, 0, 0x1000 + k, 1);
+        for (uint32_t i = 0; i < n; i++)
+            await_sleep(i);
+    }
+    for (uint32_t i = 1; i < n; i++)
+        after += sleeps(i);
+    ck_assert_uint_le(after - before, rounds);
+    ck_assert_uint_eq(tell(0, COUNT, 0).count, rounds);
+}
+END_TEST
+
+/* One that is stopped while it waits, or does not wait, takes no wake-up away from the others. */
+START_TEST(a_stopped_process_takes_no_wake_up)
+{
+    start_open(3);
+    must(2, LISTEN, 0);
+    for (uint32_t k = 0; k < 2; k++) {
+        await_sleep(k);
+        stop(k);
+        order(2, AWAIT, k + 1);
+        send_requests(1, 0, 0x1000 + k, 1);
+        reply_of(2);
+    }
+}
+END_TEST
+
 /* What is passed on to a process that does not read is bounded; others get theirs. */
 START_TEST(a_stopped_process_costs_its_own_requests_only)
 {
@@ -458,8 +571,8 @@ START_TEST(a_stopped_process_costs_its_own_requests_only)
     reply_of(2);
     kill(process[0].pid, SIGCONT);
     reply = tell(0, AWAIT, 1);
-    ck_assert_uint_le(reply.count, 64);
-    ck_assert_uint_eq(reply.count, reply.passed);
+    ck_assert_uint_le(reply.count, 256);
+    ck_assert_uint_eq(reply.count, reply.counters.passed_in);
     /* It is passed on again when it reads again */
     stop(1);
     stop(2);
@@ -482,13 +595,40 @@ START_TEST(the_queue_of_a_process_is_bounded)
         send_requests(1, 0, 0x1000 + 16 * i, 16);
         must(1, READ, 0);
     }
+    /* Those that wait for room are given up */
+    for (uint32_t i = 0; i < 50; i++)
+        must(1, FLUSH, 0);
     counters = tell(1, COUNT, 0).counters;
     passed = (uint32_t)counters.passed_on;
     ck_assert_uint_ge(passed, 1);
-    ck_assert_uint_le(passed, 64);
+    ck_assert_uint_le(passed, 256);
     ck_assert_uint_eq(counters.not_passed + passed, 640);
     kill(process[0].pid, SIGCONT);
-    ck_assert_uint_eq(tell(0, AWAIT, passed).passed, passed);
+    ck_assert_uint_eq(tell(0, AWAIT, passed).counters.passed_in, passed);
+}
+END_TEST
+
+/* More than a mailbox takes, at once: nothing is lost as long as the process reads. */
+START_TEST(a_burst_is_passed_on_to_who_reads)
+{
+    const uint32_t burst = 400;
+    struct reply reply;
+
+    start_open(2);
+    must(0, LISTEN, 0);
+    stop(0);
+    for (uint32_t i = 0; i < burst; i += 16) {
+        send_requests(1, 0, 0x1000 + i, 16);
+        must(1, READ, 0);
+    }
+    kill(process[0].pid, SIGCONT);
+    for (uint32_t i = 0; i < 20; i++) {
+        must(0, READ, 0);
+        must(1, FLUSH, 0);
+    }
+    reply = tell(0, AWAIT, burst);
+    ck_assert_uint_eq(reply.counters.passed_in, burst);
+    ck_assert_uint_eq(tell(1, COUNT, 0).counters.not_passed, 0);
 }
 END_TEST
 
@@ -676,12 +816,14 @@ int main(void)
     TCase *own_case = tc_case(suite, "processes", NULL, NULL);
     TCase *hostile = tc_case(suite, "hostile", NULL, NULL);
 
-    tc_add_tests(own_case, each_request_comes_to_its_process_once,
-                 a_service_is_taken_by_one_process_and_free_at_its_death,
-                 a_slot_begins_without_services, a_stopped_process_costs_its_own_requests_only,
-                 the_queue_of_a_process_is_bounded,
-                 a_forked_child_leaves_its_parents_services_alone,
-                 a_request_to_an_address_that_another_process_has_open);
+    tc_add_tests(
+        own_case, each_request_comes_to_its_process_once,
+        a_service_is_taken_by_one_process_and_free_at_its_death, a_slot_begins_without_services,
+        M035_a_DREQ_for_a_process_that_was_killed_comes_to_one_that_lives,
+        one_process_wakes_for_a_request, a_stopped_process_takes_no_wake_up,
+        a_stopped_process_costs_its_own_requests_only, the_queue_of_a_process_is_bounded,
+        a_burst_is_passed_on_to_who_reads, a_forked_child_leaves_its_parents_services_alone,
+        a_request_to_an_address_that_another_process_has_open);
     tc_add_tests(hostile, another_user_passes_nothing_on, what_is_not_understood_is_dropped,
                  a_spoiled_table_harms_nobody);
     return tc_main(suite);

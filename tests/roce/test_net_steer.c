@@ -94,7 +94,7 @@ START_TEST(which_messages_have_a_slot)
 
     for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
         uint16_t a = attributes[i];
-        bool remote = (a >= CM_MRA && a <= CM_DREP) || a == CM_LAP || a == CM_APR;
+        bool remote = ((a >= CM_MRA && a <= CM_DREP) || a == CM_LAP || a == CM_APR) && a != CM_DREQ;
 
         len = put_mad(out, a, 0x12345605, 0xABCDEF03);
         ck_assert_uint_eq(steer_pick(out, len, 8), remote ? 3 : a == CM_SIDR_REP ? 5 : 8);

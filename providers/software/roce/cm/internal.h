@@ -51,6 +51,18 @@ static inline bool cm_is_sidr(const struct cm_conn *conn)
     return conn->state >= CM_SIDR_REQ_SENT;
 }
 
+/* Of this host: the kernel takes its own address from nobody else over IPv4. */
+static inline bool cm_is_local(const struct cm_address *address)
+{
+    return !memcmp(address->own, address->peer, GID_LEN);
+}
+
+/* Where the service counts the request. */
+static inline uint32_t *cm_account(struct cm_conn *conn)
+{
+    return cm_is_local(&conn->address) ? &conn->service->local : &conn->service->undecided;
+}
+
 void cm_report(struct cm_conn *conn, enum cm_event_type type, const struct cm_message *message);
 /* It is decided: the service does not count it any more. */
 void cm_decided(struct cm_conn *conn);

@@ -6,6 +6,9 @@
 
 /* --- release --- */
 
+/* Repetitions without an answer. */
+#define SILENT_AFTER 3
+
 static const struct cm_rejection by_consumer = { .reason = CM_REJ_CONSUMER_DEFINED };
 
 static void withdraw(struct cm_conn *conn)
@@ -93,6 +96,15 @@ static void unanswered(struct cm_conn *conn)
     }
 }
 
+static void report_silence(struct cm_conn *conn)
+{
+    if (conn->silent || conn->repeats - conn->repeats_left < SILENT_AFTER ||
+        (conn->state != CM_REQ_SENT && conn->state != CM_SIDR_REQ_SENT))
+        return;
+    conn->silent = true;
+    cm_report(conn, CM_EVENT_SILENT, NULL);
+}
+
 static void expired(struct cm_conn *conn)
 {
     switch (conn->state) {
@@ -112,6 +124,8 @@ static void expired(struct cm_conn *conn)
         cm_ask_again(conn);
     else if (!cm_repeat(conn))
         unanswered(conn);
+    else
+        report_silence(conn);
 }
 
 void cm_manager_expired(struct cm_manager *manager, uint64_t now)

@@ -40,7 +40,7 @@ void cm_decided(struct cm_conn *conn)
     if (!conn->service)
         return;
     DL_DELETE(conn->service->requests, conn);
-    conn->service->undecided--;
+    *cm_account(conn) -= 1;
     conn->service = NULL;
 }
 

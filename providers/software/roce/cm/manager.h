@@ -25,7 +25,8 @@
  *         SIDR_ANSWERED -- SIDR_REQ again: SIDR_REP again; time --> IDLE
  *
  * What waits for an answer is repeated, the same octets: first after half a second, then doubling
- * up to the interval of the message's code, as often as it says (M-030, M-031).
+ * up to the interval of the message's code, as often as it says (M-030, M-031). Event SILENT comes
+ * when a request is repeated for the third time.
  *
  * A connection is known by (own ID), by (peer's address, peer's ID), and by (peer's address, CA
  * GUID, QPN), M-036, M-038. The address is part of each: a message that comes from elsewhere is
@@ -36,7 +37,8 @@
  *
  * Memory is the caller's: operation `make` has it for a request, `done` gives it back. It is
  * bounded: requests that are not decided by the listener's backlog, of which one address gets three
- * quarters at most; connections that rest (time wait, answers kept for duplicates) and that the
+ * quarters at most, and CM_LOCAL_SHARE times as many from the own address itself, which nobody else
+ * has; connections that rest (time wait, answers kept for duplicates) and that the
  * consumer has released by CM_RESTING_MAX, beyond which the oldest is forgotten.
  */
 #ifndef ITAL_SOFTROCE_MANAGER_H
@@ -46,6 +48,7 @@
 #include "providers/software/roce/codec/cma.h"
 
 #define CM_RESTING_MAX 4096u
+#define CM_LOCAL_SHARE 4u
 
 enum cm_state {
     CM_IDLE,
@@ -81,7 +84,7 @@ struct cm_service {
     bool datagram;    /* SIDR */
     uint32_t backlog; /* 1 at least */
     /* The manager's. */
-    uint32_t undecided;
+    uint32_t undecided, local; /* of other addresses; of the own one */
     struct cm_conn *requests;
     struct cm_service *prev, *next;
 };
@@ -96,6 +99,7 @@ enum cm_event_type {
     CM_EVENT_DISCONNECTED, /* message: DREQ or DREP; NULL: no answer in time */
     CM_EVENT_TIMEWAIT_EXIT,
     CM_EVENT_SIDR_REP, /* message: SIDR_REP */
+    CM_EVENT_SILENT,   /* REQ, SIDR_REQ: no answer for some seconds, for the log; once */
 };
 
 struct cm_event {
@@ -145,6 +149,7 @@ struct cm_conn {
     bool refused; /* TIMEWAIT: `mad` is the REJ, of its REQ or its REP */
     bool again;   /* REQ_SENT: a stale connection was in the way (REJ 10) */
     bool waits;   /* REQ_SENT: until it is gone there */
+    bool silent;  /* CM_EVENT_SILENT was reported */
     uint8_t repeats_left, repeats;
     uint8_t path_mtu;    /* code */
     uint8_t ack_timeout; /* code; time wait, MRA */

@@ -50,7 +50,7 @@ bool cm_service_listen(struct cm_manager *manager, struct cm_service *service)
     DL_FOREACH (manager->services, other)
         if (overlap(service, other))
             return false;
-    service->undecided = 0;
+    service->undecided = service->local = 0;
     service->requests = NULL;
     DL_APPEND(manager->services, service);
     return true;
@@ -69,6 +69,8 @@ static bool has_room(const struct cm_service *service, const struct cm_address *
     uint32_t share = service->backlog - service->backlog / 4, count = 0;
     const struct cm_conn *conn;
 
+    if (cm_is_local(from))
+        return service->local < CM_LOCAL_SHARE * service->backlog;
     if (service->undecided >= service->backlog)
         return false;
     DL_FOREACH (service->requests, conn)
@@ -89,7 +91,7 @@ struct cm_conn *cm_service_take(struct cm_manager *manager, struct cm_service *s
     conn->passive = true;
     conn->address = *from;
     conn->service = service;
-    service->undecided++;
+    *cm_account(conn) += 1;
     DL_APPEND(service->requests, conn);
     return conn;
 }

@@ -158,6 +158,7 @@ void roce_cm_event(struct cm_manager *manager, struct cm_conn *conn, const struc
         keep_opening(c, message, 0);
         roce_add_report(c, REPORT_SIDR_REP);
         break;
+    case CM_EVENT_SILENT: roce_report_no_answer(c->device, &c->cm); break;
     }
 }
 
@@ -252,15 +253,6 @@ static enum ri_connection_reason reason_of(uint16_t reason)
     }
 }
 
-static void log_silence(const struct roce_connection *c)
-{
-    ri_log(
-        c->device->core.host, RI_LOG_WARNING,
-        "a peer does not answer on QP 1; check that its host is up and speaks RoCEv2, and that no "
-        "firewall or NAT stops UDP port %u on the way",
-        c->device->options.net.udp_port);
-}
-
 /* A request that nobody hears leaves the QP as it is: its consumer may try again. */
 static void report_failure(struct roce_connection *c, struct roce_qp *qp)
 {
@@ -272,8 +264,8 @@ static void report_failure(struct roce_connection *c, struct roce_qp *qp)
     event.reject_code = c->by_rep_refused ? 0 : c->reason;
     if (by_consumer)
         give_opening(c, &event);
-    if (!c->reason && !c->cm.passive)
-        log_silence(c);
+    if (!c->reason && !c->cm.passive && !c->cm.silent)
+        roce_report_no_answer(c->device, &c->cm);
     if (qp && (c->cm.passive || event.reason != RI_REASON_REFUSED))
         roce_break_qp(qp);
     report(c, &event);

@@ -60,6 +60,7 @@ struct roce_port {
     /* The socket was reported readable, or writable again. Any thread sets them; a pass clears. */
     atomic_bool readable, writable;
     uint32_t silent;    /* passes that found nothing; of the pass */
+    bool full;          /* there was more than one call reads; of the pass */
     uint64_t overflows; /* of the socket's buffer, when it was looked at last; of the pass */
     /* Of a group: QPNs, ROCE_GROUP_QPS places, 0: free. NULL: it is an address. */
     _Atomic uint32_t *attached;
@@ -73,6 +74,7 @@ struct roce_counters {
 };
 
 struct roce_connection;
+struct roce_leave;
 
 /* What groups and the connection verbs, which stand on all else, do for what is below them. */
 struct roce_above {
@@ -84,6 +86,8 @@ struct roce_above {
     /* A packet to QP 1. In a pass. */
     void (*take)(struct roce_port *port, const struct net_packet *packet,
                  const struct bth_packet *parsed);
+    /* What was in the sockets before a peer's DREQ was taken. In a run of the lane. */
+    void (*take_leaves)(struct roce_rnic *device);
     /* Tells what there is to tell. In a run of the lane, no lock held. */
     void (*deliver)(struct roce_rnic *device);
     /* A first packet of the peer has come. In a pass. */
@@ -106,6 +110,12 @@ struct roce_cm {
     atomic_bool has_reports;
     pthread_cond_t reported;
     uint32_t listeners, connections; /* of the host */
+    /* DREQs, which wait for the packets before them; of the runs of the lane. */
+    struct roce_leave *leaves;
+    atomic_uint leaving; /* so many */
+    uint32_t leave_passes;
+    struct ri_timer flush; /* of gsi_flush() */
+    bool flushes;          /* it is set */
 };
 
 struct roce_rnic {
@@ -272,6 +282,8 @@ enum ri_status roce_open_address(struct roce_rnic *device, const uint8_t gid[sta
 /* A QP for datagrams begins: what is sent to any address of the table reaches it.
  * RI_ERR_UNREACHABLE: none can be opened. */
 enum ri_status roce_open_all(struct roce_rnic *device);
+/* An address that is open, and stays so. NULL. Any thread. */
+struct roce_port *roce_port_at(struct roce_rnic *device, const uint8_t gid[static GID_LEN]);
 /* The host watches its socket for the lane. */
 enum ri_status roce_watch_port(struct roce_port *port);
 /* What the host's thread watches for the lane, which has been opened. */
@@ -314,6 +326,8 @@ void roce_timers_init(struct roce_qp *qp);
 
 /* The carrier's `silent`: tells once what to look at, and asks whether anybody is there. */
 const char *roce_silent(struct rc_qp *rc);
+/* A request for a connection, or for a service, has no answer. Any thread; also under cm.lock. */
+void roce_report_no_answer(struct roce_rnic *device, const struct cm_conn *conn);
 /* A new connection begins, or the QP ends: nothing was asked. Inside tx, or nobody else has it. */
 void roce_forget_silence(struct roce_qp *qp);
 /* The kernel does not send: told once a connection. */

@@ -110,6 +110,19 @@ static bool make_senders(struct roce_port *port)
     return true;
 }
 
+struct roce_port *roce_port_at(struct roce_rnic *device, const uint8_t gid[static GID_LEN])
+{
+    struct lane *lane = device->core.lanes[0];
+    struct roce_port *port;
+
+    spinlock_lock(&lane->lock);
+    port = atomic_load(&device->ports);
+    while (port && (port->attached || memcmp(port->gid, gid, GID_LEN) != 0))
+        port = port->next;
+    spinlock_unlock(&lane->lock);
+    return port;
+}
+
 /* Also while a sender waits for room: roce_resume() asks for it again if there is none. */
 static void ready(void *arg, uint32_t events)
 {

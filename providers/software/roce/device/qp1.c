@@ -6,25 +6,20 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #define GSI_DATAGRAMS 16u
+#define FLUSH_AFTER   CLOCK_NS_PER_MS
+/* DREQs that wait for a pass. */
+#define LEAVES_MAX 256u
+
+struct roce_leave {
+    struct cm_address address;
+    uint8_t octets[MAD_LEN];
+};
 
 /* --- out: under cm.lock --- */
-
-/* An address, which stays. */
-static struct roce_port *port_of(struct roce_rnic *device, const uint8_t gid[static GID_LEN])
-{
-    struct lane *lane = device->core.lanes[0];
-    struct roce_port *port;
-
-    spinlock_lock(&lane->lock);
-    port = atomic_load(&device->ports);
-    while (port && (port->attached || memcmp(port->gid, gid, GID_LEN) != 0))
-        port = port->next;
-    spinlock_unlock(&lane->lock);
-    return port;
-}
 
 static struct roce_rnic *device_of(struct cm_manager *manager)
 {
@@ -47,7 +42,7 @@ static void send_mad(struct cm_manager *manager, const struct cm_address *to,
                      const uint8_t mad[static MAD_LEN])
 {
     struct roce_rnic *device = device_of(manager);
-    struct roce_port *port = port_of(device, to->own);
+    struct roce_port *port = roce_port_at(device, to->own);
     struct net_to there = { .traffic_class = NET_TRAFFIC_CLASS_DEFAULT };
     struct net_path path = { .no_segments = true };
 
@@ -99,6 +94,45 @@ static void expired(struct ri_timer *timer)
     roce_cm_deliver(device_of(&cm->manager));
 }
 
+static void give(struct roce_rnic *device, const struct cm_address *address, const uint8_t *octets)
+{
+    pthread_mutex_lock(&device->cm.lock);
+    cm_manager_receive(&device->cm.manager, address, octets, MAD_LEN, clock_now());
+    pthread_mutex_unlock(&device->cm.lock);
+}
+
+static void take_leaves(struct roce_rnic *device)
+{
+    struct roce_cm *cm = &device->cm;
+
+    for (uint32_t i = 0; i < atomic_load(&cm->leaving); i++)
+        give(device, &cm->leaves[i].address, cm->leaves[i].octets);
+    atomic_store(&cm->leaving, 0);
+}
+
+/* The peer's last packets may still be in the sockets for data: the next pass reads them first. */
+static void keep_leave(struct roce_rnic *device, const struct cm_address *address,
+                       const uint8_t *octets)
+{
+    struct roce_cm *cm = &device->cm;
+    struct lane *lane = device->core.lanes[0];
+    uint32_t at;
+
+    if (atomic_load(&cm->leaving) == LEAVES_MAX)
+        take_leaves(device);
+    at = atomic_load(&cm->leaving);
+    cm->leaves[at].address = *address;
+    memcpy(cm->leaves[at].octets, octets, MAD_LEN);
+    atomic_store(&cm->leaving, at + 1u);
+    cm->leave_passes = 0;
+    spinlock_lock(&lane->lock);
+    for (struct roce_port *port = atomic_load(&device->ports); port; port = port->next) {
+        port->full = true;
+        atomic_store(&port->readable, true);
+    }
+    spinlock_unlock(&lane->lock);
+}
+
 static void received(void *context, const struct gsi_mad *mad)
 {
     struct roce_rnic *device = context;
@@ -106,15 +140,38 @@ static void received(void *context, const struct gsi_mad *mad)
 
     memcpy(address.own, mad->destination, GID_LEN);
     memcpy(address.peer, mad->source, GID_LEN);
-    pthread_mutex_lock(&device->cm.lock);
-    cm_manager_receive(&device->cm.manager, &address, mad->octets, MAD_LEN, clock_now());
-    pthread_mutex_unlock(&device->cm.lock);
+    if (mad->attribute_id == CM_DREQ)
+        keep_leave(device, &address, mad->octets);
+    else
+        give(device, &address, mad->octets);
 }
 
 static void take(struct roce_port *port, const struct net_packet *packet,
                  const struct bth_packet *parsed)
 {
     gsi_take(port->rnic->cm.gsi, port->net, packet, parsed);
+}
+
+/* What other processes have no room for now. In runs of the lane. */
+static void flush_later(struct roce_rnic *device)
+{
+    const struct ri_host *host = device->core.host;
+    struct roce_cm *cm = &device->cm;
+
+    if (cm->flushes || !gsi_holds(cm->gsi))
+        return;
+    cm->flushes = true;
+    cm->flush.deadline = clock_after(clock_now(), FLUSH_AFTER);
+    host->timer_set(host, device->core.lanes[0]->base.context, &cm->flush);
+}
+
+static void flush(struct ri_timer *timer)
+{
+    struct roce_cm *cm = container_of(timer, struct roce_cm, flush);
+
+    cm->flushes = false;
+    gsi_flush(cm->gsi);
+    flush_later(device_of(&cm->manager));
 }
 
 static void port_ready(void *arg, uint32_t events)
@@ -124,6 +181,7 @@ static void port_ready(void *arg, uint32_t events)
 
     (void)events;
     gsi_read(device->cm.gsi, port->net, device->cm.rx);
+    flush_later(device);
     roce_cm_deliver(device);
 }
 
@@ -162,8 +220,8 @@ static enum ri_status watch_port(struct roce_port *port)
     const struct ri_host *host = port->rnic->core.host;
 
     return host->watch(host, port->rnic->core.lanes[0]->base.context,
-                       net_port_fd(port->net, NET_GSI), EPOLLIN, port_ready, port,
-                       &port->gsi_watch);
+                       net_port_fd(port->net, NET_GSI), net_port_events(port->net, NET_GSI),
+                       port_ready, port, &port->gsi_watch);
 }
 
 static void unwatch(struct roce_rnic *device)
@@ -175,6 +233,7 @@ static void unwatch(struct roce_rnic *device)
     host->unwatch(host, device->cm.watch);
     device->cm.watch = NULL;
     host->timer_cancel(host, device->core.lanes[0]->base.context, &device->cm.timer);
+    host->timer_cancel(host, device->core.lanes[0]->base.context, &device->cm.flush);
 }
 
 /* --- life --- */
@@ -185,6 +244,7 @@ static const struct roce_above above = {
     .unwatch = unwatch,
     .addresses_changed = addresses_changed,
     .take = take,
+    .take_leaves = take_leaves,
     .deliver = roce_cm_deliver,
     .heard = roce_cm_heard,
     .qp_stopped = roce_cm_qp_stopped,
@@ -202,13 +262,17 @@ enum ri_status roce_cm_open(struct roce_rnic *device)
         return status;
     }
     cm->rx = net_rx_new(GSI_DATAGRAMS, true);
-    if (!cm->rx) {
+    cm->leaves = calloc(LEAVES_MAX, sizeof(*cm->leaves));
+    if (!cm->rx || !cm->leaves) {
+        net_rx_free(cm->rx);
+        free(cm->leaves);
         gsi_close(cm->gsi);
         return RI_ERR_NO_RESOURCES;
     }
     pthread_mutex_init(&cm->lock, NULL);
     pthread_cond_init(&cm->reported, NULL);
     cm->timer.expired = expired;
+    cm->flush.expired = flush;
     device->above = &above;
     cm_manager_init(&cm->manager, &ops, roce_mtu_code(device));
     return RI_OK;
@@ -223,6 +287,7 @@ void roce_cm_close(struct roce_rnic *device)
     pthread_cond_destroy(&cm->reported);
     pthread_mutex_destroy(&cm->lock);
     net_rx_free(cm->rx);
+    free(cm->leaves);
     gsi_close(cm->gsi);
 }
 

@@ -7,6 +7,8 @@
 
 /* A socket in which so many passes found nothing is read when epoll reports it. */
 #define SILENT_PASSES 64u
+/* So many passes read all that a socket's buffer holds. */
+#define LEAVE_PASSES 512u
 /* Packets that a QP gets in one call. */
 #define TOGETHER 32u
 #define QP1      1u
@@ -270,6 +272,7 @@ static uint32_t serve_port(struct roce_lane *lane, struct roce_port *port)
         atomic_exchange(&port->writable, false))
         roce_resume(&lane->core, port);
     datagrams = net_receive(port->net, NET_DATA, lane->rx);
+    port->full = datagrams == ROCE_DATAGRAMS;
     if (!datagrams) {
         port->silent += port->silent < SILENT_PASSES;
         if (unlikely(net_port_has_errors(port->net)))
@@ -289,6 +292,19 @@ static uint32_t serve_port(struct roce_lane *lane, struct roce_port *port)
     return taken;
 }
 
+/* A DREQ does not come by the socket of the packets that were sent before it: it waits for them. */
+static void serve_leaves(struct roce_rnic *device)
+{
+    struct roce_port *port = atomic_load(&device->ports);
+
+    for (; port; port = port->next)
+        if (port->full && device->cm.leave_passes < LEAVE_PASSES) {
+            device->cm.leave_passes++;
+            return;
+        }
+    device->above->take_leaves(device);
+}
+
 uint32_t roce_serve(struct lane *base, struct cq *first, uint32_t budget)
 {
     struct roce_lane *lane = roce_lane(base);
@@ -301,6 +317,8 @@ uint32_t roce_serve(struct lane *base, struct cq *first, uint32_t budget)
         if (wants_look(port) && done < budget)
             done += serve_port(lane, port);
     flush_touched(lane);
+    if (unlikely(atomic_load_explicit(&roce_rnic(base->rnic)->cm.leaving, memory_order_relaxed)))
+        serve_leaves(roce_rnic(base->rnic));
     roce_rnic(base->rnic)->above->deliver(roce_rnic(base->rnic));
     return done;
 }
@@ -310,7 +328,8 @@ bool roce_lane_is_idle(const struct lane *lane)
     const struct roce_port *port = atomic_load(&roce_rnic(lane->rnic)->ports);
 
     spinlock_assert_held(&lane->lock);
-    if (atomic_load(&roce_rnic(lane->rnic)->cm.has_reports))
+    if (atomic_load(&roce_rnic(lane->rnic)->cm.has_reports) ||
+        atomic_load(&roce_rnic(lane->rnic)->cm.leaving))
         return false;
     for (; port; port = port->next)
         if (atomic_load(&port->readable) || atomic_load(&port->writable))

@@ -18,9 +18,8 @@ struct address_text {
     char text[INET6_ADDRSTRLEN];
 };
 
-static struct address_text peer_text(const struct roce_qp *qp)
+static struct address_text peer_text(const uint8_t gid[static GID_LEN])
 {
-    const uint8_t *gid = qp->ah.destination_gid;
     struct address_text to = { "" };
 
     if (gid_is_ipv4(gid))
@@ -36,7 +35,8 @@ void roce_warn_unsent(struct roce_qp *qp, int error)
         return;
     ri_log(qp->rc.core.rnic->host, RI_LOG_WARNING,
            "QP %u: the kernel does not send its packets to %s: %s%s", qp->rc.core.qpn,
-           roce_is_datagram(qp) ? "a peer" : peer_text(qp).text, strerror(error),
+           roce_is_datagram(qp) ? "a peer" : peer_text(qp->ah.destination_gid).text,
+           strerror(error),
            error == EMSGSIZE ? "; they are too long for the way: a smaller path MTU (option mtu) "
                                "helps"
                              : "");
@@ -45,6 +45,7 @@ void roce_warn_unsent(struct roce_qp *qp, int error)
 static void report_silence(struct roce_qp *qp)
 {
     const struct rc_counters *counters = &qp->rc.counters;
+    const struct rc_requester *req = &qp->rc.req;
     struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
     struct net_port_attr port;
     struct net_counters net;
@@ -55,13 +56,34 @@ static void report_silence(struct roce_qp *qp)
     net_port_query(qp->port->net, &port);
     net_port_count(qp->port->net, &net);
     ri_log(device->core.host, qp->rc.req.answered ? RI_LOG_INFO : RI_LOG_WARNING,
-           "QP %u: %s has not answered for %.3g ms: %llu packets sent, %llu received; at this "
-           "address %llu with a wrong ICRC, %llu to unknown queue pairs. Does UDP port %u pass "
-           "both ways (firewall, NAT)? ital-run --as roce goes over TCP",
-           qp->rc.core.qpn, peer_text(qp).text, rc_timeout_ns(&qp->rc) / 1e6,
-           atomic_load(&counters->packets_sent), atomic_load(&counters->packets_received),
-           (unsigned long long)net.icrc_wrong, atomic_load(&device->counters.unknown_qpn),
-           port.udp_port);
+           "QP %u: %s has not answered for %.3g ms: %llu packets sent, the last %d of them not "
+           "acknowledged, %llu received; at this address %llu with a wrong ICRC, %llu to unknown "
+           "queue pairs. Does UDP port %u pass both ways (firewall, NAT)? ital-run --as roce goes "
+           "over TCP",
+           qp->rc.core.qpn, peer_text(qp->ah.destination_gid).text, rc_timeout_ns(&qp->rc) / 1e6,
+           atomic_load(&counters->packets_sent), bth_psn_diff(req->max, req->una),
+           atomic_load(&counters->packets_received), (unsigned long long)net.icrc_wrong,
+           atomic_load(&device->counters.unknown_qpn), port.udp_port);
+}
+
+void roce_report_no_answer(struct roce_rnic *device, const struct cm_conn *conn)
+{
+    struct roce_port *port = roce_port_at(device, conn->address.own);
+    struct net_counters net = { .icrc_wrong = 0 };
+    struct gsi_counters gsi;
+
+    if (port)
+        net_port_count(port->net, &net);
+    gsi_count(device->cm.gsi, &gsi);
+    ri_log(
+        device->core.host, RI_LOG_WARNING,
+        "%s does not answer on QP 1: the request was sent %u times; %llu messages of connections "
+        "have come to this process, at this address %llu packets with a wrong ICRC. Is the "
+        "host up, and does it speak RoCEv2? Does UDP port %u pass both ways (firewall, NAT)? "
+        "ital-run --as roce goes over TCP",
+        peer_text(conn->address.peer).text, conn->repeats - conn->repeats_left + 1u,
+        (unsigned long long)gsi.received, (unsigned long long)net.icrc_wrong,
+        device->options.net.udp_port);
 }
 
 /* --- is anybody there? --- */

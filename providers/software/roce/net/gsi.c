@@ -3,6 +3,7 @@
 
 #include "base/compiler.h"
 #include "base/entropy.h"
+#include "held.h"
 #include "mailbox.h"
 #include "pass_message.h"
 #include "port.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 
 /* MADs that wait in a mailbox, about; the kernel has a limit too (net.unix.max_dgram_qlen). */
-#define QUEUED_MAX 64u
+#define QUEUED_MAX 256u
 /* Messages that one call of gsi_serve() takes. */
 #define MESSAGES 4
 /* MADs of NET_GSI that are handled together. */
@@ -28,6 +29,7 @@ struct gsi {
     gsi_received *received;
     void *context;
     _Atomic uint32_t psn;
+    struct held held;
     struct {
         _Atomic uint64_t received, malformed, passed_on, passed_in, not_passed, forged;
     } counters; /* of the receiving thread */
@@ -105,6 +107,7 @@ void gsi_close(struct gsi *gsi)
         net_close_mailbox(net);
     }
     net_unlock();
+    held_free(&gsi->held);
     free(gsi);
 }
 
@@ -210,7 +213,6 @@ void gsi_take(struct gsi *gsi, const struct net_port *port, const struct net_pac
 struct sorted {
     struct gsi_mad mad;
     struct services_owner owner;
-    bool done;
 };
 
 /* False: nobody's. */
@@ -221,6 +223,8 @@ static bool find_owner(const struct gsi *gsi, const struct gsi_mad *mad,
     const bool request = gsi_kind_of(mad) == GSI_REQUEST;
     uint64_t route = gsi_route(mad), service = request ? gsi_service_id(mad) : 0;
 
+    if (gsi_kind_of(mad) == GSI_LEAVE)
+        return services_find_id(slots, gsi_remote_id(mad), owner);
     if (services_get_route(slots, route, request ? &service : NULL, owner))
         return true;
     if (!request || !services_find(slots, service, mad->destination, mad->scope, owner))
@@ -245,9 +249,10 @@ static bool sort(const struct gsi *gsi, const struct net_port *port,
 }
 
 /* True: the owner has them in its mailbox. */
-static bool send_message(const struct gsi *gsi, const struct services_owner *owner,
+static bool send_message(void *context, const struct services_owner *owner,
                          uint8_t octets[static PASS_MAX], uint32_t records)
 {
+    const struct gsi *gsi = context;
     struct table_slot *slot = slot_of(gsi, owner->slot);
     const uint64_t name[2] = { atomic_load(&slot->mailbox[0]), atomic_load(&slot->mailbox[1]) };
 
@@ -262,35 +267,49 @@ static bool send_message(const struct gsi *gsi, const struct services_owner *own
     return true;
 }
 
-/* Those from `first` on that are of one owner, in one message. */
-static void pass_on(struct gsi *gsi, struct sorted *sorted, uint32_t first, uint32_t count)
+static bool flush(struct gsi *gsi, bool counted)
 {
-    const struct services_owner *owner = &sorted[first].owner;
-    uint8_t octets[PASS_MAX];
-    uint32_t records = 0;
+    uint64_t passed = 0, lost = 0;
 
-    for (uint32_t i = first; i < count && records < PASS_RECORDS; i++) {
-        if (sorted[i].done || sorted[i].owner.slot != owner->slot)
-            continue;
-        sorted[i].done = true;
-        pass_put(octets + PASS_LEN(records++), &sorted[i].mad);
-    }
-    if (send_message(gsi, owner, octets, records))
-        atomic_fetch_add(&gsi->counters.passed_on, records);
-    else
-        atomic_fetch_add(&gsi->counters.not_passed, records);
+    if (!gsi->held.count)
+        return false;
+    held_flush(&gsi->held, counted, send_message, gsi, &passed, &lost);
+    atomic_fetch_add(&gsi->counters.passed_on, passed);
+    atomic_fetch_add(&gsi->counters.not_passed, lost);
+    return gsi->held.count;
+}
+
+bool gsi_flush(struct gsi *gsi)
+{
+    return flush(gsi, true);
+}
+
+bool gsi_holds(const struct gsi *gsi)
+{
+    return gsi->held.count;
+}
+
+/* Other processes that are stopped may have taken all the room of those that wait. */
+static void pass_on(struct gsi *gsi, const struct sorted *sorted)
+{
+    uint8_t octets[PASS_MAX];
+    bool passed;
+
+    if (held_add(&gsi->held, &sorted->owner, &sorted->mad))
+        return;
+    pass_put(octets + PASS_HEAD_LEN, &sorted->mad);
+    passed = !held_has(&gsi->held, &sorted->owner) && send_message(gsi, &sorted->owner, octets, 1);
+    atomic_fetch_add(passed ? &gsi->counters.passed_on : &gsi->counters.not_passed, 1u);
 }
 
 static void hand_over(struct gsi *gsi, struct sorted *sorted, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (sorted[i].done)
-            continue;
+    for (uint32_t i = 0; i < count; i++)
         if (sorted[i].owner.slot == net_slot(gsi->net))
             give(gsi, &sorted[i].mad);
         else
-            pass_on(gsi, sorted, i, count);
-    }
+            pass_on(gsi, &sorted[i]);
+    flush(gsi, false);
 }
 
 uint32_t gsi_read(struct gsi *gsi, struct net_port *port, struct net_rx *rx)

@@ -5,7 +5,7 @@
  *
  *     gsi_open(net, received, context, &gsi, &why);
  *     watch gsi_fd(gsi) for reading: gsi_serve(gsi);
- *     watch net_port_fd(port, NET_GSI), EPOLLIN | EPOLLEXCLUSIVE, for each port: in a pass
+ *     watch net_port_fd(port, NET_GSI) for net_port_events(), for each port: in a pass
  *     gsi_read(gsi, port, rx);
  *     a packet of net_next() with destination QPN 1: gsi_take(gsi, port, &packet, &parsed);
  *     gsi_bind(gsi, &service, &binding, &why); gsi_listen(gsi, binding, &why);
@@ -16,8 +16,9 @@
  * come to the socket NET_GSI, which all processes of the user hold. Whoever reads one there looks
  * up its service among those of all processes (gsi_bind), and passes it on to the process that has
  * it, or takes it. One that nobody has is taken, with `unclaimed`. The same REQ comes to the same
- * process each time, and so does its REJ. A MAD that cannot be passed on is lost, as on any way:
- * senders repeat (M-030).
+ * process each time, and so does its REJ. A DREQ comes to NET_GSI, too, and goes on to the process
+ * that has the slot of its remote ID; if that has ended, whoever reads it takes it (M-035). A MAD
+ * that cannot be passed on is lost, as on any way: senders repeat (M-030).
  *
  * A listener at all addresses has to open a port for each: nothing comes to an address that no
  * process has open. A MAD may be of an address that this process has not opened, if others have.
@@ -25,9 +26,9 @@
  * Threads. gsi_open(), gsi_close(), gsi_bind() to gsi_unbind(): any thread; they take the lock of
  * the process and may block up to a second, if another process is stopped while it registers a
  * service. gsi_comm_id(), gsi_send(), gsi_fd(), gsi_count(): any thread, without a lock.
- * gsi_serve(), gsi_read(), gsi_take(): the net's receiving thread, one at a time. They call
- * `received`, within, without any lock of net; it may call all of gsi.h but gsi_close() and these
- * three, and net_port_open().
+ * gsi_serve(), gsi_read(), gsi_take(), gsi_flush(): the net's receiving thread, one at a time. They
+ * call `received`, within, without any lock of net; it may call all of gsi.h but gsi_close() and
+ * these four, and net_port_open().
  *
  * Fork. In the child only gsi_close() may be called; it leaves the parent's services alone.
  */
@@ -49,7 +50,8 @@ struct gsi_mad {
                               returns */
     uint16_t attribute_id;
     bool unclaimed; /* REQ, SIDR_REQ: no process has the service. To be answered: REJ 8 (M-050),
-                       SIDR_REP status 1 (M-061). REJ: nobody has had its REQ */
+                       SIDR_REP status 1 (M-061). REJ: nobody has had its REQ. DREQ: who had the
+                       connection has ended; DREP (M-035) */
     bool passed;    /* another process has read it */
     uint8_t source[GID_LEN];
     uint8_t destination[GID_LEN]; /* own address */
@@ -74,6 +76,12 @@ void gsi_serve(struct gsi *gsi);
 /* Reads the port's NET_GSI, one system call; what `rx` had is lost, as in net_receive(). Returns
  * datagrams; as many as `rx` takes: there may be more. */
 uint32_t gsi_read(struct gsi *gsi, struct net_port *port, struct net_rx *rx);
+/* Are there MADs that gsi_read() has for other processes, whose mailboxes were full? Then
+ * gsi_flush() is to be called about each millisecond, until it is false. */
+bool gsi_holds(const struct gsi *gsi);
+/* They are tried again; for a mailbox that stays full for fifty of these they are dropped. True:
+ * some wait still. */
+bool gsi_flush(struct gsi *gsi);
 /* A packet to QP 1 from NET_DATA; of bth_parse(). Dropped and counted unless it is a MAD. */
 void gsi_take(struct gsi *gsi, const struct net_port *port, const struct net_packet *packet,
               const struct bth_packet *parsed);
@@ -137,7 +145,7 @@ struct gsi_counters {
     uint64_t malformed; /* to QP 1, and no MAD of communication management from a Q_Key that is
                            right (M-001, M-003) */
     uint64_t passed_on, passed_in;
-    uint64_t not_passed; /* lost: the other process's queue was full, or it has ended */
+    uint64_t not_passed; /* lost: the other process's queue stayed full, or it has ended */
     uint64_t forged;     /* dropped from gsi_fd(): of another user, or not understood */
 };
 void gsi_count(const struct gsi *gsi, struct gsi_counters *counters);

@@ -14,9 +14,10 @@
  * sockets in order (group.h). A filter in the kernel picks the socket by the low bits of the
  * destination QPN, the slot (steer.h). So each RNIC of a process has a slot, and a QPN or a
  * communication ID belongs to the RNIC whose slot its low bits are. The last socket, NET_GSI, takes
- * what is for QP 1 and names no communication ID of a receiver; all processes hold it and whoever
- * is awake reads it. A process that starts later gets all descriptors from any other that lives;
- * how it finds one is in share.h. What is sent to a slot that nobody has is dropped by the kernel.
+ * what is for QP 1 and names no communication ID of a receiver, and each DREQ; all processes hold
+ * it and whoever is awake reads it. A process that starts later gets all descriptors from any other
+ * that lives; how it finds one is in share.h. What is sent to a slot that nobody has is dropped by
+ * the kernel.
  *
  * Threads. net_open() to net_port_close(), QPNs and net_serve(): any thread; one lock of the
  * process; not on the data path; net_open() and net_port_open() may block, up to some seconds if
@@ -126,6 +127,10 @@ enum net_queue {
 /* To watch: for reading; NET_DATA also for writing after a stop with EAGAIN. On EPOLLERR:
  * net_next_error(). */
 int net_port_fd(const struct net_port *port, enum net_queue queue);
+/* For which events of epoll, at first. NET_GSI: EPOLLEXCLUSIVE too, where the kernel has it. Of the
+ * processes that sleep in epoll_wait one wakes then, and those that sleep in poll(2) on their set
+ * do; one that is stopped, or does not wait, takes no wake-up away. */
+uint32_t net_port_events(const struct net_port *port, enum net_queue queue);
 
 struct net_port_attr {
     uint8_t gid[GID_LEN];

@@ -81,6 +81,7 @@ enum gsi_kind gsi_kind_of(const struct gsi_mad *mad)
     switch (mad->attribute_id) {
     case CM_REQ:
     case CM_SIDR_REQ: return GSI_REQUEST;
+    case CM_DREQ: return GSI_LEAVE;
     case CM_REJ: return be_get32(mad->octets + REMOTE_ID) ? GSI_OTHER : GSI_GIVE_UP;
     default: return GSI_OTHER;
     }
@@ -89,6 +90,11 @@ enum gsi_kind gsi_kind_of(const struct gsi_mad *mad)
 uint64_t gsi_service_id(const struct gsi_mad *mad)
 {
     return be_get64(mad->octets + SERVICE_ID);
+}
+
+uint32_t gsi_remote_id(const struct gsi_mad *mad)
+{
+    return be_get32(mad->octets + REMOTE_ID);
 }
 
 /* Whoever sends others that are equal disturbs what its own address has sent. */

@@ -34,15 +34,18 @@ bool pass_get(const uint8_t in[static PASS_RECORD_LEN], struct gsi_mad *mad);
  * QPN of *mad are set. */
 bool gsi_get(const struct bth_packet *packet, struct gsi_mad *mad);
 
-/* Of a MAD that names no ID of its receiver. */
+/* Of a MAD that no slot is picked for. */
 enum gsi_kind {
     GSI_OTHER,   /* nobody's */
     GSI_REQUEST, /* REQ, SIDR_REQ: it has a service ID */
     GSI_GIVE_UP, /* REJ of a REQ by its sender (M-030) */
+    GSI_LEAVE,   /* DREQ: its receiver may have ended */
 };
 enum gsi_kind gsi_kind_of(const struct gsi_mad *mad);
 /* The service ID of a GSI_REQUEST. */
 uint64_t gsi_service_id(const struct gsi_mad *mad);
+/* The receiver's communication ID of a GSI_LEAVE. */
+uint32_t gsi_remote_id(const struct gsi_mad *mad);
 /* Equal for the REQs and the REJ that one sender sends with one communication ID, and for the
  * SIDR_REQs with one request ID; for others mostly not. */
 uint64_t gsi_route(const struct gsi_mad *mad);

@@ -8,6 +8,7 @@
 #include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -304,6 +305,26 @@ void net_port_close(struct net_port *port)
 int net_port_fd(const struct net_port *port, enum net_queue queue)
 {
     return port->fd[queue];
+}
+
+static bool has_exclusive(int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN | EPOLLEXCLUSIVE };
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    bool has = set >= 0 && !epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+
+    if (has)
+        epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL);
+    if (set >= 0)
+        close(set);
+    return has;
+}
+
+uint32_t net_port_events(const struct net_port *port, enum net_queue queue)
+{
+    uint32_t events = EPOLLIN;
+
+    return queue == NET_GSI && has_exclusive(port->fd[NET_GSI]) ? events | EPOLLEXCLUSIVE : events;
 }
 
 void net_port_query(const struct net_port *port, struct net_port_attr *attr)

@@ -283,6 +283,17 @@ bool services_find(const struct slots *slots, uint64_t id, const uint8_t gid[sta
     return found;
 }
 
+bool services_find_id(const struct slots *slots, uint32_t id, struct services_owner *owner)
+{
+    struct services_owner found = { .slot = id & (slots_count(slots) - 1u) };
+
+    found.generation = atomic_load(&slots_table(slots)->slot[found.slot].generation);
+    if (!id || !lives(slots, &found))
+        return false;
+    *owner = found;
+    return true;
+}
+
 static uint16_t hash_of(uint64_t service)
 {
     return (uint16_t)(service * UINT64_C(0x9E3779B97F4A7C15) >> 48);

@@ -33,6 +33,8 @@ struct services_owner {
  * all addresses. Any thread. */
 bool services_find(const struct slots *slots, uint64_t id, const uint8_t gid[static GID_LEN],
                    uint32_t scope, struct services_owner *owner);
+/* Who has the slot of a communication ID. False: nobody, or it is 0. Any thread. */
+bool services_find_id(const struct slots *slots, uint32_t id, struct services_owner *owner);
 /* Any thread. `service`: of a request; NULL: a REJ, which names none. */
 void services_put_route(const struct slots *slots, uint64_t route, uint64_t service,
                         const struct services_owner *owner);

@@ -22,20 +22,21 @@ uint32_t steer_program(struct sock_filter out[static STEER_PROGRAM_MAX], uint32_
     const struct sock_filter program[] = {
         /*  0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, QPN_WORD),
         /*  1 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, BTH_MASK24),
-        /*  2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BTH_QPN_GSI, 0, 11),
+        /*  2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BTH_QPN_GSI, 0, 12),
         /*  3 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ATTRIBUTE),
         /*  4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 0, 2),
         /*  5 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FIRST_ID),
-        /*  6 */ BPF_JUMP(BPF_JMP | BPF_JA, 5, 0, 0),
-        /*  7 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, CM_APR, 5, 0),
-        /*  8 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CM_LAP, 2, 0),
-        /*  9 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, CM_DREP, 3, 0),
-        /* 10 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CM_MRA, 0, 2),
-        /* 11 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, REMOTE_ID),
-        /* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
-        /* 13 */ BPF_STMT(BPF_RET | BPF_K, slots),
-        /* 14 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, slots - 1),
-        /* 15 */ BPF_STMT(BPF_RET | BPF_A, 0),
+        /*  6 */ BPF_JUMP(BPF_JMP | BPF_JA, 6, 0, 0),
+        /*  7 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_DREQ, 6, 0),
+        /*  8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, CM_APR, 5, 0),
+        /*  9 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CM_LAP, 2, 0),
+        /* 10 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, CM_DREP, 3, 0),
+        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CM_MRA, 0, 2),
+        /* 12 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, REMOTE_ID),
+        /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        /* 14 */ BPF_STMT(BPF_RET | BPF_K, slots),
+        /* 15 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, slots - 1),
+        /* 16 */ BPF_STMT(BPF_RET | BPF_A, 0),
     };
 
     memcpy(out, program, sizeof(program));
@@ -60,7 +61,6 @@ static uint32_t by_attribute(const uint8_t *datagram, size_t len, uint32_t slots
     case CM_REJ:
     case CM_REP:
     case CM_RTU:
-    case CM_DREQ:
     case CM_DREP:
     case CM_LAP:
     case CM_APR: return by_id(datagram, len, REMOTE_ID, slots);

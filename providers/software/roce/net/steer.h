@@ -4,10 +4,13 @@
  * SO_ATTACH_REUSEPORT_CBPF, and the same as a function.
  *
  *   destination QPN other than 1          the slot in its low bits
- *   QP 1: MRA REJ REP RTU DREQ DREP
+ *   QP 1: MRA REJ REP RTU DREP
  *         LAP APR, with a remote ID       the slot in the low bits of the remote communication ID
  *         SIDR_REP, with a request ID     the slot in the low bits of the request ID
  *         all else                        the GSI socket: index `slots`
+ *
+ * A DREQ comes to the GSI socket although it has a remote ID: the process of its slot may have
+ * ended, and another one has to answer it (M-035).
  *
  * An octet that the datagram does not have makes the kernel take index 0.
  */

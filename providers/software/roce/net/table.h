@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define TABLE_MAGIC    "ital roce slots"
-#define TABLE_VERSION  2u
+#define TABLE_VERSION  3u
 #define TABLE_SLOTS    128u
 #define TABLE_SERVICES 1024u
 #define TABLE_ROUTES   1024u
