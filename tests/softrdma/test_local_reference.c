@@ -29,6 +29,7 @@ static const char *const ways[] = { "self", "vm", "mapped" };
 enum kernel { KERNEL_COPIES, KERNEL_REFUSES, KERNEL_COPIES_HALF, KERNEL_IS_LATE };
 static enum kernel kernel;
 static int kernel_error;
+static int kernel_copies; /* so many before it refuses */
 
 ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *to_, unsigned long to_count,
                                 const struct iovec *from_, unsigned long from_count,
@@ -48,7 +49,11 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to_, unsigned lon
     if (to_->iov_len < THRESHOLD) /* not such a copy */
         return __real_process_vm_readv(pid, to_, to_count, from_, from_count, flags);
     switch (kernel) {
-    case KERNEL_REFUSES: errno = kernel_error; return -1;
+    case KERNEL_REFUSES:
+        if (kernel_copies-- > 0)
+            break;
+        errno = kernel_error;
+        return -1;
     case KERNEL_COPIES_HALF:
         half.iov_len /= 2;
         return __real_process_vm_readv(pid, &half, 1, from_, from_count, flags);
@@ -65,6 +70,7 @@ static void open_pair_shaped(const char *way, const struct shape *shape)
     const char *const options[] = { "local_access", way, "sanitizers", "off", NULL };
 
     kernel = KERNEL_COPIES;
+    kernel_copies = 0;
     local_open(&bed, options);
     bed.shares = !strcmp(way, "mapped");
     testbed_connect(&bed, shape, NULL);
@@ -328,6 +334,61 @@ START_TEST(what_the_kernel_refuses_comes_by_the_ring)
 }
 END_TEST
 
+/* Several are under way: some are copied, the others are published once more. */
+START_TEST(references_behind_a_refused_one_come_by_the_ring)
+{
+    const uint32_t most = 6;
+
+    for (int copies = 0; copies < 6; copies++) {
+        uint64_t octets = 0;
+
+        open_pair("vm");
+        kernel = KERNEL_REFUSES;
+        kernel_error = EPERM;
+        kernel_copies = copies;
+        for (uint32_t i = 0; i < most; i++) {
+            const uint32_t length = THRESHOLD + 1000 * i;
+
+            side_receive(b, i, region_sge(&to, i * LONG, length));
+            side_send(a, i, region_sge(&from, i * LONG, length));
+            octets += i < (uint32_t)copies ? 0 : length;
+        }
+        ck_assert_uint_lt(published(a), 4096);
+        side_receive(b, most, region_sge(&to, most * LONG, 64));
+        side_send(a, most, region_sge(&from, most * LONG, 64));
+        for (uint32_t i = 0; i < most; i++)
+            expect_long(i, i * LONG, THRESHOLD + 1000 * i);
+        expect_long(most, most * LONG, 64);
+        ck_assert_uint_ge(published(a), octets);
+        ck_assert_uint_lt(published(a), octets + octets / 8 + 8192);
+        ck_assert_uint_eq(atomic_load(&part(a)->counters.by_peer), most + 1);
+        ck_assert_uint_eq(atomic_load(&part(b)->counters.for_peer), most + 1);
+        ck_assert(side_idle(a, a->send_cq) && side_idle(b, b->recv_cq));
+        close_pair();
+    }
+}
+END_TEST
+
+/* More than the queue has room for, many times: completions free the slots in order. */
+START_TEST(a_stream_of_long_sends_is_in_order)
+{
+    const struct shape shape = { .depth = 4 };
+
+    open_pair_shaped(ways[_i], &shape);
+    for (uint64_t i = 0; i < 40; i++) {
+        if (i >= 4)
+            expect_long(i - 4, (uint32_t)(i % 4) * LONG, THRESHOLD + (uint32_t)i - 4);
+        memset(from.octets + i % 4 * LONG, (int)i, LONG);
+        side_receive(b, i, region_sge(&to, i % 4 * LONG, LONG));
+        side_send(a, i, region_sge(&from, i % 4 * LONG, THRESHOLD + (uint32_t)i));
+    }
+    for (uint64_t i = 36; i < 40; i++)
+        expect_long(i, (uint32_t)(i % 4) * LONG, THRESHOLD + (uint32_t)i);
+    ck_assert_uint_lt(published(a), THRESHOLD);
+    close_pair();
+}
+END_TEST
+
 START_TEST(a_short_count_goes_on)
 {
     open_pair("vm");
@@ -557,7 +618,9 @@ int main(void)
     tcase_add_loop_test(copied, memory_that_is_gone_is_not_copied, 0, WAYS);
     tcase_add_loop_test(copied, a_receive_that_is_gone_ends_the_connection, 0, WAYS);
     tcase_add_loop_test(ended, a_send_that_was_not_copied_is_flushed, 0, WAYS);
-    tc_add_tests(ring, what_the_kernel_refuses_comes_by_the_ring, a_short_count_goes_on,
+    tcase_add_loop_test(copied, a_stream_of_long_sends_is_in_order, 0, WAYS);
+    tc_add_tests(ring, what_the_kernel_refuses_comes_by_the_ring,
+                 references_behind_a_refused_one_come_by_the_ring, a_short_count_goes_on,
                  option_ring_has_all_octets_in_the_ring,
                  memory_of_no_file_comes_by_the_ring_if_only_files_may_be_mapped,
                  what_was_copied_behind_a_closed_gate_is_not_the_message);

@@ -53,7 +53,8 @@ static void say_end(struct local_qp *qp)
 /* The oldest request that is published is one by reference: its octets are here. Inside tx. */
 static bool is_referred(const struct local_qp *qp)
 {
-    return atomic_load_explicit(&qp->refers, memory_order_relaxed) && local_unexecuted(qp) == 1;
+    return atomic_load_explicit(&qp->refers, memory_order_relaxed) &&
+           local_unexecuted(qp) <= qp->referred;
 }
 
 /* In an orderly close, as over a network: what the peer will find is sent. Those that tell by their

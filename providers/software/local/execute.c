@@ -219,7 +219,8 @@ static enum outcome place_reference(struct local_qp *qp)
     default: break;
     }
     qp->placed = 0;
-    qp->message.kind = RING_REQUEST;
+    qp->no_references = true;
+    local_tell_progress(qp); /* which one it is */
     atomic_store_explicit(&qp->own->no_references, 1, memory_order_release);
     return OUTCOME_DONE;
 }
@@ -440,6 +441,16 @@ static inline bool take_single(struct local_qp *qp, const struct ring_header *he
 
 /* --- all records --- */
 
+/* The peer publishes the request once more. */
+static enum outcome pass_over(struct local_qp *qp, const struct ring_header *header)
+{
+    enum outcome outcome = hear_progress(qp, header);
+
+    if (outcome == OUTCOME_DONE)
+        ring_pass(&qp->take, header);
+    return outcome;
+}
+
 /* One record. OUTCOME_WAIT: it stays; what was judged is kept, for the peer may change it. */
 static enum outcome take_record(struct local_qp *qp, const struct ring_header *header,
                                 const uint8_t *octets)
@@ -454,6 +465,8 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
         if (outcome != OUTCOME_DONE || take_single(qp, header, octets))
             return outcome;
     }
+    if (!again && header->kind == RING_REFERENCE && qp->no_references)
+        return pass_over(qp, header);
     if (!again) {
         qp->record = *header;
         if (!is_in_turn(qp, header))

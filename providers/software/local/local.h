@@ -60,10 +60,11 @@ struct local_qp {
     /* Octets of the message at sq.next that are published. */
     uint64_t published;
     bool begun;
-    /* The Send before sq.next is published by reference: nothing is published behind it before the
-     * peer has executed it or wants its octets (publish.c). Read in passes. */
-    atomic_bool refers;
-    bool refers_no_more; /* the peer wants octets */
+    /* Sends before sq.next are published by reference (publish.c): so many that were not executed
+     * when tx looked last; the peer wants the octets of the only one. */
+    atomic_bool refers; /* read in passes */
+    uint32_t referred;
+    bool gives_octets;
     /* Reads and atomics: published; completed (under rx). */
     atomic_uint fetching, fetched;
     struct own_requests requests;
@@ -124,6 +125,7 @@ struct local_qp {
      * inside tx. */
     atomic_uint done, told;
     struct stag_hint remote_hint, receive_hint;
+    bool no_references;          /* those that come are passed over */
     struct local_source *source; /* of RING_REFERENCE (reference.c). NULL: none has come */
     /* A message waits for a receive. Read without rx by hints. */
     atomic_bool waits;

@@ -4,9 +4,10 @@
  * last octet is in the ring; it completes when the peer has executed it (answers.c).
  *
  * LONG SENDS are published by reference, where the peer may get at them: the record says where the
- * octets are, and the peer copies them from there (reference.c). The request keeps its slot, and
- * nothing is published behind it, until the peer has executed it. If the peer cannot copy, it says
- * so once: the octets follow as further pieces, and all later Sends go through the ring.
+ * octets are, and the peer copies them from there (reference.c). A request keeps its slot until the
+ * peer has executed it, and only others by reference are published behind it. If the peer cannot
+ * copy, it says so once: it passes over the references behind that request, the octets follow as
+ * further pieces, and all later Sends go through the ring.
  */
 #include "memory.h"
 
@@ -134,17 +135,18 @@ static bool refers(const struct local_qp *qp)
 static void give_reference(struct local_qp *qp)
 {
     qp->begun = true;
+    qp->referred++;
     atomic_store_explicit(&qp->refers, true, memory_order_relaxed);
     advance_next(qp);
     count_given(qp);
 }
 
-static void end_reference(struct local_qp *qp)
+static void end_references(struct local_qp *qp)
 {
     struct wq *sq = &qp->core->sq;
 
-    qp->begun = false;
-    qp->published = 0;
+    qp->begun = qp->gives_octets = false;
+    qp->published = qp->referred = 0;
     atomic_store_explicit(&sq->sent, atomic_load_explicit(&sq->next, memory_order_relaxed),
                           memory_order_release);
     atomic_store_explicit(&qp->refers, false, memory_order_relaxed);
@@ -166,12 +168,12 @@ bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
     return false;
 }
 
-/* The request at sq.next; or the one before it, which was published by reference. */
+/* The request at sq.next; or the one before it, whose octets the peer wants. */
 static bool is_first(const struct local_qp *qp)
 {
     const struct wq *sq = &qp->core->sq;
 
-    return atomic_load(&sq->done) + refers(qp) ==
+    return atomic_load(&sq->done) + qp->gives_octets ==
            atomic_load_explicit(&sq->next, memory_order_relaxed);
 }
 
@@ -258,7 +260,7 @@ static enum step publish_piece(struct local_qp *qp, struct wqe *wqe)
     qp->begun = header.piece < left;
     qp->published = qp->begun ? qp->published + header.piece : 0;
     if (!qp->begun)
-        refers(qp) ? end_reference(qp) : give(qp);
+        refers(qp) ? end_references(qp) : give(qp);
     local_stores(qp->memory);
     ring_publish(&qp->put, &header);
     return STEP_ON;
@@ -271,8 +273,7 @@ static bool may_refer(const struct local_qp *qp, const struct wqe *wqe)
     const uint32_t sends = 1u << RI_WR_SEND | 1u << RI_WR_SEND_INVALIDATE |
                            1u << RI_WR_SEND_IMMEDIATE;
 
-    return wqe->length >= BY_REFERENCE && !qp->begun && (sends >> wqe->opcode & 1) &&
-           !qp->refers_no_more && local_shows_memory(qp) &&
+    return wqe->length >= BY_REFERENCE && (sends >> wqe->opcode & 1) && local_shows_memory(qp) &&
            !atomic_load_explicit(&qp->peer->no_references, memory_order_relaxed);
 }
 
@@ -302,28 +303,76 @@ static enum step publish_reference(struct local_qp *qp, struct wqe *wqe)
     return STEP_ON;
 }
 
-/* The peer has executed it, or its octets are published. */
-static enum step go_on_with_reference(struct local_qp *qp)
+static bool may_follow(struct local_qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    return may_refer(qp, wqe) && !must_wait(qp, wqe, index);
+}
+
+/* Those that the peer has executed leave their slots. It may not have executed requests before
+ * them; or told what is impossible, which the pass finds out. */
+static void note_executed(struct local_qp *qp)
+{
+    struct wq *sq = &qp->core->sq;
+    uint32_t left = atomic_load_explicit(&qp->given, memory_order_relaxed) - local_heard(qp);
+
+    if (left > qp->referred)
+        return;
+    qp->referred = left;
+    atomic_store_explicit(&sq->sent, atomic_load_explicit(&sq->next, memory_order_relaxed) - left,
+                          memory_order_release);
+}
+
+/* The peer wants the octets of the oldest one, and passes over those behind it: they are published
+ * once more. False: what it has told is impossible. */
+static bool begin_octets(struct local_qp *qp)
+{
+    struct wq *sq = &qp->core->sq;
+    uint32_t executed = atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
+    uint32_t left = atomic_load_explicit(&qp->given, memory_order_relaxed) - executed;
+
+    if (!left || left > qp->referred)
+        return false;
+    atomic_store_explicit(&qp->given, executed + 1, memory_order_release);
+    atomic_store_explicit(&sq->next,
+                          atomic_load_explicit(&sq->next, memory_order_relaxed) - (left - 1),
+                          memory_order_release);
+    qp->referred = 1;
+    qp->gives_octets = true;
+    return true;
+}
+
+static enum step publish_octets(struct local_qp *qp)
 {
     const struct wq *sq = &qp->core->sq;
-    struct wqe *wqe = wq_slot(sq, atomic_load_explicit(&sq->next, memory_order_relaxed) - 1);
 
-    if (local_heard(qp) == atomic_load_explicit(&qp->given, memory_order_relaxed)) {
-        end_reference(qp);
+    return publish_piece(qp,
+                         wq_slot(sq, atomic_load_explicit(&sq->next, memory_order_relaxed) - 1));
+}
+
+/* References are under way: others may follow. */
+static enum step go_on_with_references(struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+    const uint32_t index = atomic_load_explicit(&sq->next, memory_order_relaxed);
+    struct wqe *next = wq_slot(sq, index);
+
+    note_executed(qp);
+    if (!qp->referred) {
+        end_references(qp);
         return STEP_ON;
     }
-    if (!qp->refers_no_more &&
-        !atomic_load_explicit(&qp->peer->no_references, memory_order_acquire))
-        return STEP_WAIT;
-    qp->refers_no_more = true;
-    return publish_piece(qp, wqe);
+    if (qp->gives_octets)
+        return publish_octets(qp);
+    if (atomic_load_explicit(&qp->peer->no_references, memory_order_acquire))
+        return begin_octets(qp) ? STEP_ON : STEP_WAIT;
+    return wq_pending(sq) && may_follow(qp, next, index) ? publish_reference(qp, next) : STEP_WAIT;
 }
 
 static enum step publish_message(struct local_qp *qp, struct wqe *wqe)
 {
     enum step step;
 
-    if (may_refer(qp, wqe))
+    if (!qp->begun && may_refer(qp, wqe))
         return publish_reference(qp, wqe);
     if (!qp->begun && wqe->num_sge > 1 && !payload_is_usable(qp, wqe))
         return fail(qp, wqe, RI_WC_LOCAL_PROTECTION);
@@ -473,7 +522,7 @@ void local_publish(struct qp *base)
     tx_assert_inside(base);
     while (step == STEP_ON && has_more(qp) && qp->put.at - at < AT_ONCE &&
            pieces < PIECES_AT_ONCE) {
-        step = unlikely(refers(qp)) ? go_on_with_reference(qp) : publish_next(qp, &pieces);
+        step = unlikely(refers(qp)) ? go_on_with_references(qp) : publish_next(qp, &pieces);
         if (step == STEP_WAIT && has_got_room(qp))
             step = STEP_ON;
     }

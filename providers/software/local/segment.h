@@ -69,8 +69,8 @@ struct local_page {
     _Alignas(LOCAL_LINE) atomic_ullong consumed;
     atomic_ullong answered;
     atomic_uint executed;
-    /* Not 0: it copies no octets from the peer's memory; those of the peer's Sends come by the ring
-     * from now on, and those of the one that it has taken out last. */
+    /* Not 0: it copies no octets from the peer's memory. Behind `executed`: the peer's Send of that
+     * number, and those behind it, come by the ring. */
     atomic_uint no_references;
     /* Octets of the peer's answers that may be overwritten. */
     _Alignas(LOCAL_LINE) atomic_ullong taken;

@@ -217,7 +217,8 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->left_at = lane_polls(base->lane) - 1;
     qp->reach = (struct local_reach){ .why = "no Write or Read was posted yet" };
     atomic_store(&qp->refers, false);
-    qp->refers_no_more = false;
+    qp->referred = 0;
+    qp->gives_octets = qp->no_references = false;
     qp->claims = 0;
     qp->looked_at = 0;
     qp->placed_directly = 0;
