@@ -32,13 +32,22 @@ static bool is_of_kind(const struct ri_listen_param *param, uint64_t service_id)
                            : space == CMA_PS_TCP || space == CMA_PS_IB;
 }
 
+/* Fewer than the host takes: it counts one as decided only when the call that decides it has
+ * returned, and drops what is beyond. */
+static uint32_t shown_at_once(uint32_t backlog)
+{
+    if (!backlog)
+        return BACKLOG;
+    return backlog > 1 ? backlog - (backlog + 3u) / 4u : 1;
+}
+
 static void describe(const struct ri_listen_param *param, const uint8_t gid[static GID_LEN],
                      struct roce_listener *listener)
 {
     struct cm_service *service = &listener->service;
 
     service->datagram = param->datagram;
-    listener->limit = param->backlog ? param->backlog : BACKLOG;
+    listener->limit = shown_at_once(param->backlog);
     service->backlog = param->backlog > BACKLOG ? param->backlog : BACKLOG;
     if (!is_any(gid)) {
         memcpy(service->gid, gid, GID_LEN);
