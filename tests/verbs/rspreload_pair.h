@@ -98,17 +98,6 @@ static inline void skip_if_blind(void)
 {
 #ifdef __SANITIZE_THREAD__
     tc_skip("ThreadSanitizer defines the same calls, and would report races that are none");
-    static inline int epoll_of(int fd, uint32_t events)
-    {
-        struct epoll_event event = { .events = events, .data.fd = fd };
-        int epoll = epoll_create1(EPOLL_CLOEXEC);
-
-        ck_assert_int_ge(epoll, 0);
-        ck_assert_int_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
-        fails(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), EEXIST);
-        return epoll;
-    }
-
 #endif
 }
 
