@@ -247,7 +247,8 @@ static void run(bool json)
     shown = call(&end, port);
     MUST(!clock_getcpuclockid(child, &target));
     report("read", measure(&end, &shown, target, IBV_WR_RDMA_READ), json);
-    report("atomic", measure(&end, &shown, target, IBV_WR_ATOMIC_FETCH_AND_ADD), json);
+    if (mapped) /* else the target executes them */
+        report("atomic", measure(&end, &shown, target, IBV_WR_ATOMIC_FETCH_AND_ADD), json);
     MUST(!kill(child, SIGKILL) && waitpid(child, NULL, 0) == child);
 }
 
@@ -255,7 +256,7 @@ static void usage(FILE *file)
 {
     fprintf(file, "usage: asleep [--count N] [--own] [--json]\n"
                   "RDMA Reads of 64 octets and atomics whose target sleeps, in memory of "
-                  "ibv_alloc_buf;\n--own: in the target's own.\n");
+                  "ibv_alloc_buf;\n--own: Reads of the target's own.\n");
 }
 
 int main(int argc, char **argv)
