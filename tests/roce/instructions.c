@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions of software RoCE, two QPs of this program over the loopback; the kernel's part does not count:
+ * Instructions of software RoCE, two QPs of this program over the loopback; the kernel's part is
+ * not in them:
  *   - the post of a Send of 64 octets, which leaves in its packet;
  *   - the pass that takes the packet, delivers it and acknowledges it, and the poll of the receive;
  *   - the pass that takes the acknowledgement, and the poll of the Send's completion;
@@ -8,7 +9,7 @@
  *   - a Write of 64 KiB in 64 packets: the post, and the peer's passes until it is acknowledged.
  * Run it by `make bench-cost`; without callgrind it runs its rounds and counts nothing.
  */
-#include "tests/roce/device_bed.h"
+#include "device_bed.h"
 
 #include <stdlib.h>
 
