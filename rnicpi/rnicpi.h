@@ -181,7 +181,8 @@ enum ri_transport {
 #define RI_FEATURE_KEEP_KEYS (UINT64_C(1) << 37)
 /* Set B: a hand-over may carry a stream that is no TCP socket (struct ri_stream_ops) */
 #define RI_FEATURE_STREAMS (UINT64_C(1) << 38)
-/* Set B: local_make, local_take and local_drop exist, and a hand-over may carry what they made */
+/* local_make, local_take and local_drop exist. Set B: a hand-over may carry what they made. Set A:
+ * the provider brings QPs of one host together by itself */
 #define RI_FEATURE_LOCAL (UINT64_C(1) << 39)
 /* RI_QP_UC. With RI_FEATURE_QP_NUMBERS */
 #define RI_FEATURE_UC (UINT64_C(1) << 40)

@@ -63,7 +63,7 @@ static bool add_local(struct softrdma *device)
         device->core.lane_user = &device->both;
     }
     device->core.attr.features |= RI_FEATURE_LOCAL;
-    return local_open_rnic(&device->core, &device->local);
+    return local_open_rnic(&device->core, &device->local, &local_wire);
 }
 
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)

@@ -2,8 +2,8 @@
 /*
  * What roce/net reads beyond packets, as pure functions. The first octet chooses: the socket that a
  * datagram goes to, against the program for the kernel run here; a question and an answer between
- * processes; what one passes on to another of QP 1; packets to QP 1; control messages;
- * identifications.
+ * processes; what two say to connect queue pairs by memory; what one passes on to another of QP 1;
+ * packets to QP 1; control messages; identifications.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -12,6 +12,7 @@
 #include "base/be.h"
 #include "providers/software/roce/net/control.h"
 #include "providers/software/roce/net/ids.h"
+#include "providers/software/roce/net/meet_message.h"
 #include "providers/software/roce/net/pass_message.h"
 #include "providers/software/roce/net/share_message.h"
 #include "providers/software/roce/net/steer.h"
@@ -99,6 +100,19 @@ static void answers(const uint8_t *octets, size_t len)
     FUZZ_CHECK(answer.count <= SHARE_FDS_MAX && answer.has == (answer.count > 0));
     share_put_answer(again, &answer);
     FUZZ_CHECK(len == sizeof(again) && !memcmp(again, octets, len));
+}
+
+static void meets(const uint8_t *octets, size_t len)
+{
+    uint8_t again[MEET_LEN];
+    struct meet_message message;
+
+    if (!meet_get(octets, len, &message))
+        return;
+    FUZZ_CHECK(len == MEET_LEN && message.reason < MEET_REASONS);
+    FUZZ_CHECK((message.kind == MEET_NO) == (message.reason != MEET_NO_REASON));
+    meet_put(again, &message);
+    FUZZ_CHECK(!memcmp(again, octets, len)); /* there is one form of each */
 }
 
 /* A MAD that is taken is one, and goes somewhere. */
@@ -196,6 +210,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2: answers(reader.p, reader.left); break;
     case 3: controls(reader.p, reader.left); break;
     case 5: passes_on(reader.p, reader.left); break;
+    case 6: meets(reader.p, reader.left); break;
     case 7: takes(reader.p, reader.left); break;
     default: identifies(&reader); break;
     }

@@ -330,6 +330,9 @@ def roce_packets(path):
             write("fuzz_roce_net", "qp1-" + name, b"\7" + packet)
             record = bytes(range(36)) + struct.pack(">IHBBI", 1, 4791, 2, 64, 0) + packet[20:276]
             write("fuzz_roce_net", "passed-" + name, b"\5italRmad\1\2" + bytes(6) + record * 2)
+    pair = bytes(range(32)) + struct.pack(">II", 0x123457, 0x54321) + bytes(8)
+    for kind, reason, behind in ((1, 0, pair), (2, 0, bytes(48)), (3, 0, bytes(48)), (4, 0, bytes(48)), (5, 2, bytes(48)), (5, 6, bytes(48)), (1, 0, pair[:-1] + b"\1")):
+        write("fuzz_roce_net", "meet-%d-%d-%d" % (kind, reason, behind[-1]), b"\6italRmet" + struct.pack(">HHI", 1, kind, reason) + behind)
     for attribute, fields in ((0x11, "8000"), (0x12, "0090"), (0x18, "0048"), (0x19, ""), (0x1A, "")):
         head = struct.pack(">IIQHHI", 0x01070203, 0, 7, attribute, 0, 0)
         body = (bytes(8 if attribute != 0x18 else 4) + bytes.fromhex(fields)).ljust(232, b"\5")

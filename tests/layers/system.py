@@ -26,6 +26,7 @@ SYMBOLS = [
       'providers/software/roce/net/receive': 'likewise',
       'providers/software/roce/net/reach': 'asks whether anybody is at a RoCE port',
       'providers/software/roce/net/mailbox': 'MADs that processes of one user pass on to each other',
+      'providers/software/roce/net/meet': 'processes of one user whose queue pairs share memory find each other',
       'providers/software/roce/net/share': 'descriptors that processes of one user pass to each other',
       'providers/software/roce/net/gids': 'changes of addresses',
       'kal/host/netlink': 'rtnetlink and routes',

@@ -55,25 +55,27 @@ static void open_objects(struct end *end)
     end->qpn = info.qpn;
 }
 
-void bed_open(uint32_t n, const char *const *options)
+void bed_open_end(struct end *end, uint32_t n, const char *const *options)
 {
     struct share_key key = net_test_key(n);
 
+    memset(end, 0, sizeof(*end));
+    end->psn = end == &bed[1] ? 0xFFFFF0 : 0x123456;
+    end->mtu = 1024;
+    end->timeout = 14;
+    end->retry_count = end->rnr_retry = 7;
+    end->rnr_timer = 1;
+    memcpy(end->gid, key.gid, GID_LEN);
+    OK(fake_host_open(&end->fake, options));
+    open_objects(end);
+}
+
+void bed_open(uint32_t n, const char *const *options)
+{
     net_namespace();
     ck_assert(!bed_loopback_mtu || tc_loopback_mtu(bed_loopback_mtu));
-    for (int i = 0; i < 2; i++) {
-        struct end *end = &bed[i];
-
-        memset(end, 0, sizeof(*end));
-        end->psn = i ? 0xFFFFF0 : 0x123456;
-        end->mtu = 1024;
-        end->timeout = 14;
-        end->retry_count = end->rnr_retry = 7;
-        end->rnr_timer = 1;
-        memcpy(end->gid, key.gid, GID_LEN);
-        OK(fake_host_open(&end->fake, options));
-        open_objects(end);
-    }
+    for (int i = 0; i < 2; i++)
+        bed_open_end(&bed[i], n, options);
 }
 
 void bed_close_end(struct end *end)

@@ -49,6 +49,8 @@ void bed_open(uint32_t n, const char *const *options);
 void bed_close(void);
 /* One of them, before. */
 void bed_close_end(struct end *end);
+/* One of them, again; or in the child of a fork, where nothing of before is used any more. */
+void bed_open_end(struct end *end, uint32_t n, const char *const *options);
 /* Brings an end to the state by what the transition needs. */
 enum ri_status bed_to(struct end *end, enum ri_qp_state state);
 /* Both to RTS. */

@@ -202,6 +202,17 @@ void qp_connected(struct qp *qp, const struct wire *wire, uint32_t ird, uint32_t
     spinlock_unlock(&qp->life.lock);
 }
 
+/* A post that found the wire before has appended its requests under posting, or will: tx sends them
+ * by the new one. */
+void qp_change_wire(struct qp *qp, const struct wire *wire)
+{
+    tx_assert_inside(qp);
+    contract(qp_state(qp) == RI_QPS_RTS && qp_wire(qp) != &no_wire);
+    spinlock_lock(&qp->sq.posting);
+    set_wire(qp, wire, &qp->rnic->connected[wire->slot]);
+    spinlock_unlock(&qp->sq.posting);
+}
+
 void qp_release(struct qp *qp)
 {
     tx_assert_inside(qp);

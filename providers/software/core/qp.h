@@ -253,6 +253,8 @@ void qp_flush(struct qp *qp, struct wq *wq);
 /* A receive of its SRQ for the message under way: it is at rq.next, its elements in srq_sges.
  * False, and why: there is none, or the QP may use no more. */
 bool qp_take_shared(struct qp *qp, const char **why);
+/* The minimum RNR NAK timer of a code (InfiniBand, volume 1, table 45), in ns. */
+uint64_t qp_rnr_interval(uint8_t code);
 /* When a message that has waited for a receive since then, in ns, waits no longer. CLOCK_NEVER:
  * without end. */
 uint64_t qp_patience_over(const struct qp *qp, uint64_t since);
@@ -262,6 +264,9 @@ uint64_t qp_patience_over(const struct qp *qp, uint64_t since);
 /* The wire's part is complete, and inside tx it connects the QP: operations and lists; the state is
  * RTS when it returns. */
 void qp_connected(struct qp *qp, const struct wire *wire, uint32_t ird, uint32_t ord);
+/* The QP goes on with its connection by another wire, whose part is complete; nothing was sent by
+ * the one before, which does not find the QP any more. Inside tx, in RTS. */
+void qp_change_wire(struct qp *qp, const struct wire *wire);
 /* The QP lets go of its connection: as wire->release. Inside tx. */
 void qp_release(struct qp *qp);
 /* Nothing names the QP any more, and it is on no list. */

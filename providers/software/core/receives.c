@@ -11,8 +11,8 @@
 /* A receiver in software may be slower than an adapter: the retries take this long at least. */
 #define PATIENCE_LEAST (500 * CLOCK_NS_PER_MS)
 
-/* The minimum RNR NAK timer, in units of 10 us (InfiniBand, volume 1, table 45). */
-static uint64_t interval_of(uint8_t code)
+/* In units of 10 us. */
+uint64_t qp_rnr_interval(uint8_t code)
 {
     static const uint32_t intervals[32] = {
         65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
@@ -25,7 +25,7 @@ static uint64_t interval_of(uint8_t code)
 
 uint64_t qp_patience_over(const struct qp *qp, uint64_t since)
 {
-    uint64_t patience = qp->attr.rnr_retry * interval_of(qp->attr.rnr_timer);
+    uint64_t patience = qp->attr.rnr_retry * qp_rnr_interval(qp->attr.rnr_timer);
 
     if (qp->attr.rnr_retry >= RETRY_FOREVER)
         return CLOCK_NEVER;

@@ -446,7 +446,8 @@ void local_open_gate(struct local_qp *qp)
     const bool reads = core->attr.ird > 0;
 
     tx_assert_inside(core);
-    if (!local_shows_memory(qp) || qp_state(core) != RI_QPS_RTS)
+    if (!local_shows_memory(qp) || qp_state(core) != RI_QPS_RTS ||
+        (qp->rules && !qp->rules->is_ready(core)))
         return;
     atomic_store_explicit(&qp->own->pd, (uintptr_t)core->pd, memory_order_relaxed);
     atomic_store_explicit(&qp->own->qp, (uintptr_t)core, memory_order_relaxed);

@@ -85,7 +85,7 @@ void local_close(struct local_qp *qp)
     local_bell_leave(qp);
 }
 
-static void set_close_timer(struct local_qp *qp, uint64_t ns)
+void local_set_close_timer(struct local_qp *qp, uint64_t ns)
 {
     const struct ri_host *host = qp->core->rnic->host;
 
@@ -97,7 +97,7 @@ static void set_close_timer(struct local_qp *qp, uint64_t ns)
 static void finish_in_order(struct local_qp *qp)
 {
     local_finish_tcp(qp);
-    set_close_timer(qp, local_rnic(qp->core->rnic)->close_timeout_ns);
+    local_set_close_timer(qp, local_rnic(qp->core->rnic)->close_timeout_ns);
 }
 
 /* Under rx. */
@@ -152,6 +152,8 @@ bool local_has_end(const struct local_qp *qp)
     enum local_end end = peer_end(qp);
     bool told = atomic_load(&qp->witnessed) || (end == LOCAL_CLOSED && !qp->keeps_tcp);
 
+    if (atomic_load(&qp->gone)) /* nothing new */
+        return false;
     if (atomic_load(&qp->close_over) || (end != LOCAL_OPEN && end != LOCAL_CLOSED))
         return true;
     return told && !(qp->end_waits && atomic_load(&qp->waits));
@@ -246,8 +248,43 @@ static bool await_receives(struct local_qp *qp)
     if (!atomic_load(&qp->waits) || atomic_load(&qp->close_over))
         return false;
     qp->end_waits = true;
-    set_close_timer(qp, END_PATIENCE);
+    local_set_close_timer(qp, END_PATIENCE);
     return true;
+}
+
+/* --- InfiniBand's rules --- */
+
+/* The peer's word for a request of this side. False: it names none. */
+static bool end_by_word(struct local_qp *qp)
+{
+    struct qp_end end = {
+        .event = RI_EVENT_TERMINATE_RECEIVED,
+        .state = RI_QPS_ERROR,
+        .terminate_value = (uint16_t)atomic_load_explicit(&qp->peer->code, memory_order_relaxed),
+        .wqe = refused_request(qp),
+        .status = peer_status(qp),
+        .detail = "the peer has refused a request",
+    };
+
+    if (!end.wqe)
+        return false;
+    if (end.status == RI_WC_RNR) {
+        end.event = RI_EVENT_NO_RECEIVE;
+        end.detail = "the peer has posted no receive: rnr_retry is used up";
+    }
+    qp_end(qp->core, &end);
+    return true;
+}
+
+/* What it has published is executed, but for a Send that has found no receive: over a network it
+ * would not be sent again. */
+static void end_by_rules(struct local_qp *qp, enum local_end end)
+{
+    local_assert_rx(qp);
+    if (end == LOCAL_REFUSED && end_by_word(qp))
+        return;
+    qp->deaf = true;
+    atomic_store(&qp->gone, true);
 }
 
 /* In RTS: behind what was published before. */
@@ -258,12 +295,16 @@ void local_note_end(struct local_qp *qp)
     local_assert_rx(qp);
     if (end != LOCAL_RESET && local_has_request(qp))
         return;
-    if ((end == LOCAL_OPEN || end == LOCAL_CLOSED) && await_receives(qp))
+    if (!qp->rules && (end == LOCAL_OPEN || end == LOCAL_CLOSED) && await_receives(qp))
         return;
     /* The peer said before its end what it has executed: this pass may have looked earlier. */
     local_take_answers(qp);
     if (qp_state(qp->core) != RI_QPS_RTS)
         return;
+    if (qp->rules) {
+        end_by_rules(qp, end);
+        return;
+    }
     switch (end) {
     case LOCAL_OPEN: end_by_death(qp); break;
     case LOCAL_CLOSED: end_by_close(qp); break;

@@ -58,9 +58,48 @@ static void begin_waiting(struct local_qp *qp)
 
     atomic_store(&qp->waits, true);
     count_up(&qp->core->counters.waits, 1);
-    qp->patience.deadline = qp_patience_over(qp->core, clock_now());
+    qp->patience.deadline = qp->rules ? clock_after(clock_now(), local_sender_patience(qp))
+                                      : qp_patience_over(qp->core, clock_now());
     if (qp->patience.deadline != CLOCK_NEVER)
         host->timer_set(host, qp->core->lane->base.context, &qp->patience);
+}
+
+/* The receive was posted meanwhile, or its post lets a pass look. */
+static enum outcome wait_for_post(struct local_qp *qp)
+{
+    struct qp *core = qp->core;
+
+    if (!atomic_load(&qp->waits))
+        begin_waiting(qp);
+    if (!wq_await_post(core->srq ? &core->srq->queue : &core->rq))
+        tx_defer_to_lane(core); /* posted meanwhile */
+    return OUTCOME_WAIT;
+}
+
+/* InfiniBand's: the Send fails at its sender alone, and nothing that is behind it is executed. */
+static void refuse_not_ready(struct local_qp *qp)
+{
+    struct local_page *own = qp->own;
+
+    local_assert_rx(qp);
+    qp->deaf = true;
+    qp->refused = (struct refused){ true, atomic_load_explicit(&qp->done, memory_order_relaxed), 0,
+                                    RI_WC_RNR };
+    local_tell_progress(qp);
+    atomic_store_explicit(&own->number, qp->refused.number, memory_order_relaxed);
+    atomic_store_explicit(&own->status, qp->refused.status, memory_order_relaxed);
+    atomic_store_explicit(&own->code, qp->refused.code, memory_order_relaxed);
+    atomic_store_explicit(&own->ended, LOCAL_REFUSED, memory_order_release);
+    local_wake_peer(qp);
+}
+
+/* InfiniBand's: only the sender's retries count. */
+static enum outcome await_receive_for_sender(struct local_qp *qp)
+{
+    if (!atomic_load(&qp->patience_over) && local_sender_patience(qp))
+        return wait_for_post(qp);
+    refuse_not_ready(qp);
+    return OUTCOME_ENDED;
 }
 
 static enum outcome await_receive(struct local_qp *qp, const struct refusal *why)
@@ -68,17 +107,15 @@ static enum outcome await_receive(struct local_qp *qp, const struct refusal *why
     struct qp *core = qp->core;
     struct refusal refusal = *why;
 
+    if (qp->rules)
+        return await_receive_for_sender(qp);
     if (qp_is_acknowledged(core)) /* InfiniBand's word for it */
         refusal.status = RI_WC_RNR;
     if (!core->attr.rnr_retry || core->attr.rq_hard_limit != UINT32_MAX)
         return local_refuse(qp, &refusal);
     if (atomic_load(&qp->patience_over))
         return local_refuse(qp, &not_ready);
-    if (!atomic_load(&qp->waits))
-        begin_waiting(qp);
-    if (!wq_await_post(core->srq ? &core->srq->queue : &core->rq))
-        tx_defer_to_lane(core); /* posted meanwhile */
-    return OUTCOME_WAIT;
+    return wait_for_post(qp);
 }
 
 /* It is at rq.next. */
@@ -253,7 +290,7 @@ static enum outcome place_write(struct local_qp *qp, const uint8_t *octets, uint
     result = qp_check_remote(core, &qp->remote_hint, qp->message.rkey, RI_ACCESS_REMOTE_WRITE,
                              qp->message.remote_addr + qp->placed, piece, &memory);
     if (result == STAG_OK && !qp_allows(core, RI_QP_WRITE_ENABLE))
-        return local_refuse(qp, &write_disabled);
+        return local_refuse_disabled(qp, &write_disabled);
     if (result != STAG_OK)
         return local_refuse_stag(qp, RI_EVENT_WRITE_ACCESS, write_codes[result],
                                  "RDMA Write with an invalid STag, or beyond what it allows");
@@ -270,6 +307,8 @@ static enum outcome begin_write(struct local_qp *qp)
     enum stag_result result;
     uint8_t *memory;
 
+    if (unlikely(qp->rules != NULL) && !qp_allows(qp->core, RI_QP_WRITE_ENABLE))
+        return local_refuse_disabled(qp, &write_disabled);
     if (!qp->message.length) {
         count_up(&qp->core->counters.empty_writes, 1);
         count_up(&qp->core->lane->empty_writes, 1);
@@ -521,6 +560,8 @@ uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon)
 
     local_assert_rx(qp);
     lane_assert_run(qp->core->lane);
+    if (unlikely(qp->deaf))
+        return 0;
     while (records < budget && (found = next_record(qp, &header, &octets)) != RING_NONE) {
         if (found == RING_BROKEN)
             local_refuse(qp, &broken);
@@ -540,6 +581,8 @@ uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon)
 
 bool local_has_request(const struct local_qp *qp)
 {
+    if (unlikely(qp->deaf))
+        return false;
     if (atomic_load_explicit(&qp->waits, memory_order_relaxed))
         return atomic_load(&qp->patience_over);
     if (!qp->waiting)

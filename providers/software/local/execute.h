@@ -29,6 +29,8 @@ static inline struct wqe *local_next_receive(struct qp *qp)
 
 /* The connection ends: local_stop() tells the peer. Returns OUTCOME_ENDED. */
 enum outcome local_refuse(struct local_qp *qp, const struct refusal *why);
+/* The QP allows no operation of this kind: to InfiniBand it is no valid request. */
+enum outcome local_refuse_disabled(struct local_qp *qp, const struct refusal *why);
 /* `code` is that of a Terminate; `detail` static text. */
 enum outcome local_refuse_stag(struct local_qp *qp, enum ri_event_type event, uint16_t code,
                                const char *detail);

@@ -80,7 +80,7 @@ enum outcome local_check_read(struct local_qp *qp)
     uint8_t *memory;
 
     if (!qp_allows(qp->core, RI_QP_READ_ENABLE) || !qp->core->attr.ird)
-        return local_refuse(qp, &read_disabled);
+        return local_refuse_disabled(qp, &read_disabled);
     if (!qp->message.length)
         return OUTCOME_DONE;
     result = qp_check_remote(qp->core, &qp->remote_hint, qp->message.rkey, RI_ACCESS_REMOTE_READ,
@@ -139,11 +139,11 @@ static enum outcome execute_atomic(struct local_qp *qp)
     uint8_t *word;
 
     if (!qp_allows(qp->core, RI_QP_ATOMIC_ENABLE))
-        return local_refuse(qp, &no_atomics);
+        return local_refuse_disabled(qp, &no_atomics);
     if (local_answer_room(qp) < sizeof(old))
         return OUTCOME_WAIT;
     if (!qp->core->attr.ird)
-        return local_refuse(qp, &read_disabled);
+        return local_refuse_disabled(qp, &read_disabled);
     result = qp_check_remote(qp->core, &qp->remote_hint, qp->message.rkey, RI_ACCESS_REMOTE_ATOMIC,
                              qp->message.remote_addr, ATOMIC_OCTETS, &word);
     if (result != STAG_OK)

@@ -8,6 +8,8 @@
  */
 #include "local.h"
 
+#include "wire_local.h"
+
 #include <stdlib.h>
 
 #define FEW         4u
@@ -302,6 +304,7 @@ static inline bool is_quiet(const struct local_qp *qp)
 static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bool *go_on)
 {
     const uint32_t executed = qp->executed;
+    const bool gone = atomic_load_explicit(&qp->gone, memory_order_relaxed);
     struct qp *core = qp->core;
     uint32_t done = 0;
 
@@ -328,6 +331,7 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
         local_begin_rest(qp);
     if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
         local_note_end(qp);
+    *go_on |= gone != atomic_load_explicit(&qp->gone, memory_order_relaxed);
     *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
     return done;
 }
@@ -340,6 +344,19 @@ static inline void retire(struct qp *core)
         qp_retire(core, &core->rq);
 }
 
+/* Something that tx does by InfiniBand's rules. */
+static bool has_rules_due(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->gone, memory_order_relaxed) ||
+           atomic_load_explicit(&qp->suspended, memory_order_relaxed);
+}
+
+static void report_first(struct local_qp *qp)
+{
+    if (atomic_load(&qp->done) && atomic_exchange(&qp->unheard, false))
+        qp->rules->heard(qp->core);
+}
+
 uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
 {
     struct qp *core = qp->core;
@@ -350,12 +367,15 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
         return 0;
     done = look(qp, budget, answers_soon, &go_on);
     spinlock_unlock(&qp->rx);
-    if (done)
+    if (done) {
         retire(core);
+        if (unlikely(atomic_load_explicit(&qp->unheard, memory_order_relaxed)))
+            report_first(qp);
+    }
     if (go_on) {
         atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
         if (wq_pending(&core->sq) || qp_state(core) != RI_QPS_RTS ||
-            atomic_load_explicit(&qp->refers, memory_order_relaxed))
+            atomic_load_explicit(&qp->refers, memory_order_relaxed) || has_rules_due(qp))
             tx_run(core);
     }
     qp_deliver(core);

@@ -44,8 +44,12 @@ struct local_counters {
     atomic_ullong wakes_sent, wakes_received;
 };
 
+struct local_rules;
+
 struct local_qp {
     struct qp *core;
+    /* NULL: iWARP's rules; else InfiniBand's, by these (infiniband.c). */
+    const struct local_rules *rules;
     /* Under it: members below that say so. In a pass; or the QP is not connected. */
     struct spinlock rx;
     /* From hand-over to reset. Written inside tx, under rx and `keeping`. NULL: not connected by
@@ -132,6 +136,8 @@ struct local_qp {
     struct ri_timer patience;
     atomic_bool patience_over;
     bool end_waits; /* the peer's orderly end: behind what waits */
+    /* InfiniBand's rules (infiniband.c). No request of the peer is executed any more. */
+    bool deaf;
     /* Why the peer's request was refused. Written before the end, read inside tx behind it. */
     struct refused {
         bool is_set;
@@ -140,7 +146,16 @@ struct local_qp {
         uint16_t status; /* enum ri_wc_status */
     } refused;
 
+    /* --- InfiniBand's rules (infiniband.c): inside tx --- */
+    /* No request begins; all that were begun are executed, which was recorded. */
+    atomic_bool suspended; /* read in passes, too */
+    bool drained;
+    /* The time for the peer that is gone runs. */
+    bool leaves;
+
     /* --- any thread --- */
+    /* The same: the peer is gone (written under rx); it has published nothing yet. */
+    atomic_bool gone, unheard;
     /* What sockets and the peer's process have told. */
     atomic_uint witnessed;
     /* The peer's start is to be told as established. */
@@ -244,6 +259,8 @@ void local_set_rest(struct local_qp *qp);
 bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index);
 /* wire.send. Inside tx. */
 void local_publish(struct qp *base);
+/* The message that has begun alone. False: it goes on later, or the QP has ended. Inside tx. */
+bool local_publish_begun(struct local_qp *qp);
 /* The request fails by an error of this side: the connection ends. Returns false. */
 bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
@@ -347,8 +364,19 @@ void local_skip_done(struct local_qp *qp);
 const char *local_way(const struct qp *base);
 bool local_counter(const struct qp *base, uint32_t number, const char **name, uint64_t *value);
 
+/* --- retries.c: InfiniBand's rules --- */
+
+/* How long the sender of the peer tries again, in ns. 0: it does not; CLOCK_NEVER: without end. */
+uint64_t local_sender_patience(const struct local_qp *qp);
+/* The retries of this side, for the peer. Inside tx. */
+void local_tell_retries(const struct local_qp *qp);
+/* Of a NAK that gives a request this status: the code of a refusal. */
+uint16_t local_syndrome(enum ri_wc_status status);
+
 /* --- end.c --- */
 
+/* `close_timer` expires then. */
+void local_set_close_timer(struct local_qp *qp, uint64_t ns);
 /* wire.stop: the QP has left RTS. Inside tx. */
 void local_stop(struct qp *base);
 /* wire.rest, behind it. */

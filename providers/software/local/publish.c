@@ -157,8 +157,9 @@ enum step { STEP_ON, STEP_WAIT, STEP_ENDED };
 bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
     const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
-                                .state = RI_QPS_TERMINATE,
-                                .send_terminate = true,
+                                .state = qp->rules ? RI_QPS_ERROR : RI_QPS_TERMINATE,
+                                .send_terminate = !qp->rules,
+                                .by_this_side = qp->rules != NULL,
                                 .terminate = "",
                                 .wqe = wqe,
                                 .status = status,
@@ -305,7 +306,8 @@ static enum step publish_reference(struct local_qp *qp, struct wqe *wqe)
 
 static bool may_follow(struct local_qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    return may_refer(qp, wqe) && !must_wait(qp, wqe, index);
+    return !atomic_load_explicit(&qp->suspended, memory_order_relaxed) && may_refer(qp, wqe) &&
+           !must_wait(qp, wqe, index);
 }
 
 /* Those that the peer has executed leave their slots. It may not have executed requests before
@@ -505,6 +507,24 @@ static bool has_got_room(struct local_qp *qp)
 
     ring_note_taken(&qp->put, atomic_load_explicit(&qp->peer->consumed, memory_order_acquire));
     return qp->put.free_until != before;
+}
+
+bool local_publish_begun(struct local_qp *qp)
+{
+    const uint64_t at = qp->put.at;
+    const struct wq *sq = &qp->core->sq;
+    enum step step = STEP_ON;
+
+    tx_assert_inside(qp->core);
+    while (step == STEP_ON && (refers(qp) || qp->begun)) {
+        step = refers(qp) ? go_on_with_references(qp)
+                          : publish_message(qp, wq_slot(sq, atomic_load(&sq->next)));
+        if (step == STEP_WAIT && has_got_room(qp))
+            step = STEP_ON;
+    }
+    if (qp->put.at != at)
+        local_wake_peer(qp);
+    return step == STEP_ON;
 }
 
 static bool has_more(const struct local_qp *qp)

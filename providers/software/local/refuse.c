@@ -10,9 +10,9 @@ static bool is_about_memory(enum ri_event_type event)
            event == RI_EVENT_INVALIDATE_ACCESS;
 }
 
-enum outcome local_refuse(struct local_qp *qp, const struct refusal *why)
+static struct qp_end end_of(struct local_qp *qp, const struct refusal *why)
 {
-    const struct qp_end end = {
+    return (struct qp_end){
         .event = why->event,
         .state = RI_QPS_ERROR,
         .terminate_value = why->code,
@@ -21,13 +21,33 @@ enum outcome local_refuse(struct local_qp *qp, const struct refusal *why)
         .status = why->receive_status,
         .detail = why->detail,
     };
+}
+
+enum outcome local_refuse(struct local_qp *qp, const struct refusal *why)
+{
+    struct refusal refusal = *why;
+    struct qp_end end;
 
     local_assert_rx(qp);
+    if (qp->rules)
+        refusal.code = local_syndrome(refusal.status);
+    end = end_of(qp, &refusal);
     qp->refused = (struct refused){ true, atomic_load_explicit(&qp->done, memory_order_relaxed),
-                                    why->code, (uint16_t)why->status };
+                                    refusal.code, (uint16_t)refusal.status };
     if (!qp_end(qp->core, &end))
         qp->refused.is_set = false;
     return OUTCOME_ENDED;
+}
+
+enum outcome local_refuse_disabled(struct local_qp *qp, const struct refusal *why)
+{
+    struct refusal refusal = *why;
+
+    if (qp->rules) {
+        refusal.event = RI_EVENT_BAD_OPCODE;
+        refusal.status = RI_WC_REMOTE_INVALID_REQUEST;
+    }
+    return local_refuse(qp, &refusal);
 }
 
 enum outcome local_refuse_stag(struct local_qp *qp, enum ri_event_type event, uint16_t code,

@@ -29,13 +29,13 @@ static void make_directory(struct rnic *rnic, struct local_rnic *local)
                why);
 }
 
-bool local_open_rnic(struct rnic *rnic, struct local_rnic *local)
+bool local_open_rnic(struct rnic *rnic, struct local_rnic *local, const struct wire *wire)
 {
     if (!entropy_draw(&local->token, sizeof(local->token)))
         return false;
     local->shares_bells = rnic->options.lanes == 1;
     local_processes_open(local);
-    rnic_add_wire(rnic, &local_wire, local);
+    rnic_add_wire(rnic, wire, local);
     make_directory(rnic, local);
     return true;
 }
@@ -48,12 +48,17 @@ void local_close_rnic(struct rnic *rnic)
 
 /* --- lanes --- */
 
+static bool is_of_wire(const struct qp *qp)
+{
+    return qp_wire(qp) == qp->rnic->wires[WIRE_LOCAL];
+}
+
 static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
 {
     spinlock_lock(&lane->lock);
     for (const struct qp *qp = lane->connected; qp; qp = qp->on_lane.connected_next) {
-        *connections += qp_wire(qp) == &local_wire;
-        *closing += qp_wire(qp) == &local_wire && qp_state(qp) == RI_QPS_CLOSING;
+        *connections += is_of_wire(qp);
+        *closing += is_of_wire(qp) && qp_state(qp) == RI_QPS_CLOSING;
     }
     spinlock_unlock(&lane->lock);
 }
@@ -165,9 +170,8 @@ static void rest_over(struct ri_timer *timer)
 }
 
 /* Of an earlier connection nothing is left, but the lock and what names the QP. */
-static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *handover)
+static enum ri_status prepare(struct qp *base, struct ri_local *memory, int tcp)
 {
-    struct ri_local *memory = handover->local;
     struct local_qp *qp = local_qp(base);
 
     if (!qp) {
@@ -203,12 +207,18 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     atomic_store(&qp->witnessed, 0);
     qp->resting = false;
     atomic_store(&qp->rest_over, false);
-    atomic_store(&qp->awaits_start, handover->rtr_await);
+    atomic_store(&qp->awaits_start, false);
+    qp->rules = NULL;
+    qp->deaf = qp->drained = qp->leaves = false;
+    atomic_store(&qp->suspended, false);
+    atomic_store(&qp->gone, false);
+    atomic_store(&qp->unheard, false);
     qp->patience.expired = patience_over;
     qp->close_timer.expired = close_over;
     qp->rest_timer.expired = rest_over;
-    qp->tcp = handover->fd;
-    qp->keeps_tcp = !local_rnic(base->rnic)->closes_tcp || !atomic_load(&qp->peer->leaves_tcp);
+    qp->tcp = tcp;
+    qp->keeps_tcp = tcp >= 0 &&
+                    (!local_rnic(base->rnic)->closes_tcp || !atomic_load(&qp->peer->leaves_tcp));
     atomic_store(&base->sq.sent, qp->answered);
     qp->sought = qp->refused_directly = false;
     atomic_store(&qp->way, NULL);
@@ -320,9 +330,10 @@ static enum ri_status start(struct qp *base, const struct ri_llp_handover *hando
     tx_assert_inside(base);
     if (handover->refuse_code || handover->bytes_read_length || handover->stream_ops)
         return RI_ERR_INVALID_ARGUMENT;
-    status = prepare(base, handover);
+    status = prepare(base, handover->local, handover->fd);
     if (status != RI_OK)
         return status;
+    atomic_store(&local_qp(base)->awaits_start, handover->rtr_await);
     status = watch(local_qp(base), handover);
     if (status != RI_OK) {
         let_go(local_qp(base));
@@ -334,6 +345,30 @@ static enum ri_status start(struct qp *base, const struct ri_llp_handover *hando
     show(local_qp(base));
     if (closes_first(local_qp(base), handover))
         local_close_tcp(local_qp(base));
+    return RI_OK;
+}
+
+enum ri_status local_join(struct qp *base, const struct wire *wire, const struct local_rules *rules,
+                          struct ri_local *memory, int bell)
+{
+    enum ri_status status = prepare(base, memory, -1);
+    struct local_qp *qp = local_qp(base);
+
+    tx_assert_inside(base);
+    if (status != RI_OK)
+        return status;
+    qp->rules = rules;
+    qp->tcp_watch = NULL;
+    atomic_store(&qp->unheard, true);
+    status = local_bell_join(qp, bell, local_heat);
+    if (status != RI_OK) {
+        let_go(qp);
+        return status;
+    }
+    qp_change_wire(base, wire);
+    introduce(qp);
+    local_tell_retries(qp);
+    show(qp);
     return RI_OK;
 }
 
@@ -449,6 +484,8 @@ static void set_acknowledged(struct qp *base, bool on)
 static void attributes_changed(struct qp *base)
 {
     local_open_gate(local_qp(base));
+    if (local_qp(base)->rules)
+        local_tell_retries(local_qp(base));
     if (atomic_load(&local_qp(base)->waits))
         tx_defer_to_lane(base);
 }

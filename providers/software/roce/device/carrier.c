@@ -262,6 +262,7 @@ static void carrier_hide(struct rc_qp *rc)
     atomic_store(place_of(qp), NULL);
     for (int i = 0; i < RC_SIDES; i++)
         host->timer_cancel(host, rc->core.lane->base.context, &qp->timers[i]);
+    host->timer_cancel(host, rc->core.lane->base.context, &qp->held_timer);
 }
 
 static void carrier_hide_datagrams(struct ud_qp *ud)
@@ -280,4 +281,5 @@ const struct rc_carrier roce_carrier = {
     .timer_set = carrier_timer_set,
     .silent = roce_silent,
     .hide = carrier_hide,
+    .held = roce_held,
 };

@@ -15,10 +15,12 @@
 #ifndef ITAL_SOFTROCE_DEVICE_H
 #define ITAL_SOFTROCE_DEVICE_H
 
+#include "providers/software/local/wire_local.h"
 #include "providers/software/roce/cm/manager.h"
 #include "providers/software/roce/datagram/datagram.h"
 #include "providers/software/roce/net/gids.h"
 #include "providers/software/roce/net/gsi.h"
+#include "providers/software/roce/net/meet.h"
 #include "providers/software/roce/net/net.h"
 #include "providers/software/roce/rc/rc.h"
 
@@ -32,8 +34,12 @@
 /* Threads that send on one address at the same time, before others wait. */
 #define SENDERS 8u
 
+/* Option local. */
+enum roce_local { ROCE_LOCAL_NO, ROCE_LOCAL_AUTO, ROCE_LOCAL_ONLY };
+
 struct roce_options {
     struct net_options net;
+    enum roce_local local;
     const char *netdevs;
     uint32_t mtu;                            /* octets of payload; 0: as the interfaces allow */
     uint64_t connect_timeout, close_timeout; /* ns */
@@ -118,6 +124,21 @@ struct roce_cm {
     bool flushes;          /* it is set */
 };
 
+struct roce_talk;
+
+/* Option local: rendezvous.c, local_wire.c. */
+struct roce_meet {
+    pthread_mutex_t lock;
+    bool on; /* QPs take part: it listens. Set when the lane is opened */
+    struct wire wire;
+    struct local_rnic local;
+    struct ri_watch *watch;
+    /* Under lock. `ended`: to be buried. All QPs, by what is above the slot's bits of their
+     * numbers; NULL: the RNIC has no wire local. */
+    struct roce_talk *talks, *ended;
+    struct roce_qp **qps;
+};
+
 struct roce_rnic {
     struct rnic core;
     struct roce_options options;
@@ -138,6 +159,7 @@ struct roce_rnic {
     uint32_t shift;
     struct roce_counters counters;
     struct roce_cm cm;
+    struct roce_meet meet;
     const struct roce_above *above;
     /* Summed when they are asked for. */
     struct {
@@ -153,6 +175,9 @@ enum roce_phase {
     PHASE_RTS,
     PHASE_SQD,
 };
+
+/* Which wire a QP goes on by: rendezvous.c. */
+enum roce_decision { DECISION_NONE, DECISION_OPEN, DECISION_UDP, DECISION_LOCAL };
 
 /*
  * The peer of a connection, by the UDP source port of the first packet that it has said something
@@ -179,6 +204,13 @@ struct roce_qp {
     struct roce_port *port;
     struct net_path path;
     struct ri_timer timers[RC_SIDES];
+    /* Under meet.lock: the own question, and the peer's. */
+    enum roce_decision decision;
+    struct roce_talk *talk_out, *talk_in;
+    /* Requests that are held (rc_qp.held) have waited long enough. `held_timed`: inside tx. */
+    struct ri_timer held_timer;
+    atomic_bool held_over;
+    bool held_timed;
     /* Whose it is: under cm.lock. It is accepted, and the peer was not heard (M-039). */
     struct roce_connection *connection;
     atomic_bool unheard;
@@ -244,6 +276,11 @@ static inline struct roce_qp *roce_qp_of(struct ri_qp *base)
     return container_of(base, struct roce_qp, core.base);
 }
 
+static inline bool roce_is_local(const struct roce_qp *qp)
+{
+    return qp_wire(&qp->core)->slot == WIRE_LOCAL;
+}
+
 static inline bool roce_is_datagram(const struct roce_qp *qp)
 {
     return qp->core.type == RI_QP_UD;
@@ -290,6 +327,31 @@ enum ri_status roce_watch_port(struct roce_port *port);
 enum ri_status roce_watch(struct roce_rnic *device);
 /* No upcall comes any more; then the addresses are closed. */
 void roce_close_ports(struct roce_rnic *device);
+
+/* --- held.c --- */
+
+/* The carrier's `held`. */
+void roce_held(struct rc_qp *rc);
+/* The rule of the wire local (struct local_rules). */
+uint64_t roce_patience(const struct qp *core, bool dead);
+
+/* --- rendezvous.c --- */
+
+/* The RNIC's part of it, before lanes are made; after nothing runs any more. */
+enum ri_status roce_meet_open(struct roce_rnic *device);
+void roce_meet_close(struct roce_rnic *device);
+/* The lane has been opened; no upcall comes any more. */
+enum ri_status roce_meet_watch(struct roce_rnic *device);
+void roce_meet_unwatch(struct roce_rnic *device);
+/* Peers find the QP, which has been made; it is destroyed. */
+void roce_meet_show(struct roce_qp *qp, bool shown);
+/* May the QP, whose path is known, leave UDP for the wire local? */
+bool roce_may_meet(struct roce_qp *qp, uint32_t peer);
+/* It has come to RTR: it goes by UDP, or its requests are held until it is decided. No lock held;
+ * likewise the next one. */
+void roce_meet(struct roce_qp *qp);
+/* It leaves the connection; or is reset. */
+void roce_part(struct roce_qp *qp, bool reset);
 
 /* --- multicast.c --- */
 

@@ -103,10 +103,18 @@ static void set_phase(struct roce_qp *qp, enum roce_phase phase)
     atomic_store_explicit(&qp->phase, phase, memory_order_release);
 }
 
+/* The wire local hears of what has changed. Inside tx, held. */
+static void tell_local(struct roce_qp *qp)
+{
+    if (roce_is_local(qp))
+        qp_wire(&qp->core)->attributes_changed(&qp->core);
+}
+
 static enum ri_status stay(struct roce_qp *qp, const struct ri_qp_modify *modify)
 {
     qp_hold(&qp->rc.core);
     take_attributes(qp, modify);
+    tell_local(qp);
     qp_unhold(&qp->rc.core);
     return RI_OK;
 }
@@ -145,6 +153,8 @@ static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modif
     qp->established_reported = qp->crowded = false;
     atomic_store(&qp->waits, false);
     atomic_store(&qp->warned, false);
+    atomic_store(&qp->held_over, false);
+    qp->held_timed = false;
     roce_forget_silence(qp);
     if (modify->mask & RI_QPM_FLAGS)
         atomic_store_explicit(&core->attr.flags, modify->flags, memory_order_relaxed);
@@ -154,8 +164,16 @@ static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modif
         set_phase(qp, PHASE_INIT);
         return status;
     }
-    roce_show(qp);
+    if (!qp->rc.held)
+        roce_show(qp);
     return RI_OK;
+}
+
+/* Option local is only, and the peer is not of this host, or the RNIC has no such wire. */
+static bool is_barred(struct roce_qp *qp, uint32_t peer)
+{
+    return roce_rnic(qp->core.rnic)->options.local == ROCE_LOCAL_ONLY &&
+           qp->core.type == RI_QP_RC && !roce_may_meet(qp, peer);
 }
 
 static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modify)
@@ -163,11 +181,16 @@ static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modi
     struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
     enum ri_status status = roce_find_path(device, modify->path, &qp->port, &qp->path, &qp->ah);
 
+    if (status == RI_OK && is_barred(qp, modify->destination_qpn))
+        status = RI_ERR_UNREACHABLE;
     if (status != RI_OK)
         return status;
+    qp->rc.held = roce_may_meet(qp, modify->destination_qpn);
     tx_enter(&qp->rc.core);
     status = begin(qp, modify);
     tx_leave(&qp->rc.core);
+    if (status == RI_OK)
+        roce_meet(qp);
     return status;
 }
 
@@ -192,9 +215,18 @@ static enum ri_status to_rts(struct roce_qp *qp, const struct ri_qp_modify *modi
         core->attr.rnr_retry = attr.rnr_retry;
         spinlock_unlock(&core->life.lock);
         set_phase(qp, PHASE_RTS);
+        tell_local(qp);
     }
     qp_unhold(core);
     return status;
+}
+
+/* Inside tx. */
+static void suspend(struct roce_qp *qp, bool on)
+{
+    rc_suspend(&qp->rc, on);
+    if (roce_is_local(qp))
+        local_suspend(&qp->core, on, false);
 }
 
 /* The event follows in any case. */
@@ -202,7 +234,7 @@ static enum ri_status to_sqd(struct roce_qp *qp, const struct ri_qp_modify *modi
 {
     (void)modify;
     tx_enter(&qp->rc.core);
-    rc_suspend(&qp->rc, true);
+    suspend(qp, true);
     set_phase(qp, PHASE_SQD);
     tx_leave(&qp->rc.core);
     tx_run(&qp->rc.core);
@@ -213,7 +245,7 @@ static enum ri_status resume(struct roce_qp *qp, const struct ri_qp_modify *modi
 {
     stay(qp, modify);
     tx_enter(&qp->rc.core);
-    rc_suspend(&qp->rc, false);
+    suspend(qp, false);
     set_phase(qp, PHASE_RTS);
     tx_leave(&qp->rc.core);
     tx_run(&qp->rc.core);
@@ -241,6 +273,7 @@ static enum ri_status to_error(struct roce_qp *qp)
     static const struct qp_end end = { .state = RI_QPS_ERROR, .by_this_side = true };
     struct qp *core = &qp->rc.core;
 
+    roce_part(qp, false);
     if (qp_end(core, &end))
         tx_run(core);
     return core_qp_modify(&core->base, &modify); /* of one that was not in RTS */
@@ -267,7 +300,9 @@ static enum ri_status reset(struct roce_qp *qp)
     cq_retry_blocked(core->recv_cq);
     qp->known = 0;
     qp->opened = false;
+    qp->rc.held = false;
     set_phase(qp, PHASE_IDLE);
+    roce_part(qp, true);
     return RI_OK;
 }
 

@@ -26,6 +26,9 @@ enum ri_status roce_read_options(struct roce_rnic *device)
     device->options.connect_timeout = option_number(&reader, "connect_timeout") * CLOCK_NS_PER_MS;
     device->options.close_timeout = option_number(&reader, "close_timeout") * CLOCK_NS_PER_MS;
     device->options.mtu = bth_mtu_octets(option_word(&reader, "mtu"));
+    device->options.local = (enum roce_local)option_word(&reader, "local");
+    device->meet.local.access = (enum local_way)option_word(&reader, "local_access");
+    device->meet.local.close_timeout_ns = device->options.close_timeout;
     core->remote_invalidate = option_truth(&reader, "remote_invalidate");
     core->guard = core->by_kernel = option_truth(&reader, "guard");
     core->lanes = 1;

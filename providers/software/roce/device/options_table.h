@@ -9,6 +9,7 @@
 #include "rnicpi.h"
 
 static const struct ri_option option_table[] = {
+    RI_OPTION_DEFAULT("local", "no"),
     { "udp_port", "int: 1..65535", "4791", "",
       "UDP port of RoCEv2 in both directions. Another one is understood by peers of this kind "
       "alone, which have the same." },
@@ -30,6 +31,11 @@ static const struct ri_option option_table[] = {
     { "guard", "bool", "no", "",
       "Read and write registered memory by the kernel: where it was unmapped, protected or "
       "truncated since, the connection ends and not the process. Slower." },
+    { "local_access", "enum: auto|ring|vm|self|mapped", "auto", "",
+      "How a Write or Read reaches the memory of a peer on this host (option local): by itself "
+      "where that can be; published, and the peer executes it (ring); by process_vm_writev and "
+      "process_vm_readv (vm); by copies, where the peer is the same process (self); by stores and "
+      "loads, where the peer's memory is a file that both can map (mapped)." },
     { "max_qp", "int: 1..65536", "65536", "", "Endpoints of one open interface." },
 };
 

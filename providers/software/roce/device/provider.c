@@ -138,11 +138,16 @@ static enum ri_status open_parts(struct roce_rnic *device)
     if (status != RI_OK)
         goto close_stags;
     rnic_add_wire(rnic, &roce_wire, NULL);
+    status = roce_meet_open(device);
+    if (status != RI_OK)
+        goto close_net;
     rnic->attr.max_ud_send = roce_mtu(device);
     host_find_guid(device->options.netdevs, rnic->attr.node_guid);
     status = lanes_create(rnic);
     if (status == RI_OK)
         return RI_OK;
+    roce_meet_close(device);
+close_net:
     close_net(device);
 close_stags:
     stag_table_close(&rnic->stags);
@@ -177,6 +182,8 @@ static enum ri_status roce_lane_open(struct ri_rnic *base, uint32_t index, void 
 {
     enum ri_status status = core_lane_open(base, index, context, out);
 
+    if (status == RI_OK)
+        status = roce_meet_watch(roce_of(base));
     return status == RI_OK ? roce_watch(roce_of(base)) : status;
 }
 
@@ -190,8 +197,10 @@ static enum ri_status roce_close(struct ri_rnic *base, bool force)
         roce_cm_is_used(device))
         return RI_ERR_BUSY;
     roce_free_groups(device);
+    roce_meet_unwatch(device);
     roce_close_ports(device);
     lanes_destroy(rnic);
+    roce_meet_close(device);
     close_net(device);
     stag_table_close(&rnic->stags);
     pthread_mutex_destroy(&device->lock);
@@ -282,6 +291,9 @@ static const struct ri_privileged_ops privileged_ops = {
     .query_port = roce_query_port,
     .query_gids = roce_query_gids,
     .rnic_counters = roce_rnic_counters,
+    .local_make = local_make,
+    .local_take = local_take,
+    .local_drop = local_drop,
     .lane_open = roce_lane_open,
     .qp_create = roce_qp_create,
     .qp_modify = roce_qp_modify,

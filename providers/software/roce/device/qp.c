@@ -27,6 +27,7 @@ enum ri_status roce_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struc
         atomic_store(&qp->ud.q_key, attr->qkey);
     } else {
         roce_timers_init(qp);
+        roce_meet_show(qp, true);
     }
     return RI_OK;
 }
@@ -52,6 +53,8 @@ enum ri_status roce_qp_destroy(struct ri_qp *base)
     if (roce_is_datagram(qp) && is_attached(qp)) /* {multicast-destroy} */
         return RI_ERR_BUSY;
     roce_rnic(qp->core.rnic)->above->qp_gone(qp);
+    if (!roce_is_datagram(qp))
+        roce_meet_show(qp, false);
     status = core_qp_destroy(base);
 
     if (status == RI_OK)
@@ -81,7 +84,8 @@ static void describe(struct roce_qp *qp, struct ri_qp_info *info)
 
     info->state = roce_qp_state(qp);
     info->known = qp->known;
-    info->draining = info->state == RI_QPS_SQD && !rc->req.drained;
+    info->draining = info->state == RI_QPS_SQD &&
+                     !(roce_is_local(qp) ? local_is_drained(&qp->core) : rc->req.drained);
     info->timeout = rc->attr.timeout;
     info->retry_count = rc->attr.retry_cnt;
     info->rnr_retry = rc->attr.rnr_retry;

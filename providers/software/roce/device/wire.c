@@ -34,7 +34,7 @@ static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
     (void)closing; /* RoCE has no orderly close */
     spinlock_lock(&lane->lock);
     for (const struct qp *qp = lane->connected; qp; qp = qp->on_lane.connected_next)
-        *connections += qp->type != RI_QP_UD;
+        *connections += qp->type != RI_QP_UD && qp_wire(qp) == &roce_wire;
     spinlock_unlock(&lane->lock);
 }
 

@@ -29,6 +29,15 @@ void net_close_mailbox(struct net *net)
     net->mailbox = -1;
 }
 
+void net_close_meet(struct net *net)
+{
+    if (net->meet >= 0)
+        close(net->meet);
+    if (net->meet_spare >= 0)
+        close(net->meet_spare);
+    net->meet = net->meet_spare = -1;
+}
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -37,6 +46,7 @@ static int install_error;
 static void forget_sockets(struct net *net)
 {
     net_close_mailbox(net);
+    net_close_meet(net);
     for (const struct net_port *port = net->ports; port; port = port->next)
         if (port->multicast)
             close(port->fd[NET_DATA]);
@@ -244,7 +254,7 @@ enum ri_status net_open(const struct net_options *options, struct net **net, str
         return RI_ERR_NO_RESOURCES;
     }
     made->options = *options;
-    made->mailbox = -1;
+    made->mailbox = made->meet = made->meet_spare = -1;
     net_lock();
     status = join(made, why);
     net_unlock();
@@ -258,7 +268,7 @@ enum ri_status net_open(const struct net_options *options, struct net **net, str
 void net_close(struct net *net)
 {
     net_lock();
-    contract(!net->ports && net->mailbox < 0);
+    contract(!net->ports && net->mailbox < 0 && net->meet < 0);
     unlink_net(net);
     slots_unclaim(net->process->slots, net->slot);
     leave(net->process);

@@ -34,6 +34,8 @@ struct net {
     struct slot_claim *slot;
     struct net_port *ports;
     int mailbox; /* of gsi.h; -1: none */
+    /* Of meet.h, and one that is closed to turn somebody away. -1: none. */
+    int meet, meet_spare;
 };
 
 /* Held over a fork: not a mutex that knows its owner. */
@@ -41,5 +43,6 @@ void net_lock(void);
 void net_unlock(void);
 /* Under lock. */
 void net_close_mailbox(struct net *net);
+void net_close_meet(struct net *net);
 
 #endif

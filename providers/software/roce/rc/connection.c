@@ -173,7 +173,9 @@ void rc_send(struct qp *base)
 {
     struct rc_qp *qp = rc_qp(base);
 
-    if (likely(!qp->attr.unreliable))
+    if (unlikely(qp->held) && !qp->req.suspended)
+        qp->attr.carrier->held(qp);
+    else if (likely(!qp->attr.unreliable))
         rc_send_reliable(qp);
     else
         rc_send_unreliable(qp);

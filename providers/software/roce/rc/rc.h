@@ -80,6 +80,8 @@ struct rc_carrier {
     const char *(*silent)(struct rc_qp *qp);
     /* From the return on nothing calls rc_*() for the QP, but a pass that runs already. */
     void (*hide)(struct rc_qp *qp);
+    /* There may be something to send, and the QP is held. Inside tx. NULL: none ever is. */
+    void (*held)(struct rc_qp *qp);
 };
 
 /* --- requester --- */
@@ -168,6 +170,8 @@ struct rc_qp {
     struct qp core;
     struct rc_attr attr;
     struct spinlock rx; /* the responder */
+    /* Nothing is sent: the device sets and clears it. Inside tx. */
+    bool held;
     struct rc_requester req;
     struct rc_responder rsp;
     /* An acknowledgement to be sent: bit 63, syndrome << 48, PSN << 24, MSN. 0: none. */
