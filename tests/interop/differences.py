@@ -29,7 +29,7 @@ LIBRARY = ("test_callback", "test_errors", "test_errors_posts", "test_guest", "t
 
 # What the short form leaves out of one interface: programs that wait for minutes, as rxe does not answer a Send that invalidates what it
 # may not, and its peer tries again until it gives up.
-SLOW = {"ib:rxe0": ("test_rmr", "test_unlink", "test_wide")}
+SLOW_PROGRAMS = {"ib:rxe0": ("test_rmr", "test_unlink", "test_wide")}
 
 # Tests that are not run, by interface and program: the kernel would not survive them.
 KEEP_OUT = {

@@ -76,11 +76,12 @@ static bool is_done(struct ri_wc *wc)
 static void write_long(enum part part)
 {
     struct ri_sge sge = bed_sge(&bed[0], 0, LONG);
-    struct ri_send_wr *bad, wr = { .sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = RI_WR_RDMA_WRITE,
-                                   .flags = RI_WR_SIGNALED,
-                                   .rdma = { (uintptr_t)bed[1].memory, bed[1].keys.rkey } };
+    struct ri_send_wr *bad,
+        wr = { .sg_list = &sge,
+               .num_sge = 1,
+               .opcode = RI_WR_RDMA_WRITE,
+               .flags = RI_WR_SIGNALED,
+               .rdma = { .remote_addr = (uintptr_t)bed[1].memory, .rkey = bed[1].keys.rkey } };
     struct ri_wc wc = { 0 };
 
     COUNTED(part, STREAM_POST, ri_qp_ops(bed[0].qp)->post_send(bed[0].qp, &wr, &bad));

@@ -210,6 +210,46 @@ START_TEST(requests_wait_for_a_peer_that_comes_late)
 }
 END_TEST
 
+/* Passes of one end alone: it does all that it can. */
+static void run_alone(struct end *end)
+{
+    for (int pass = 0; pass < 50; pass++) {
+        fake_lane_pass(&end->fake.events, 0);
+        fake_host_run(&end->fake, NULL);
+    }
+}
+
+/* More than one look takes: the end that comes to the wire local later finds all of them there. */
+#define MANY 200u
+
+START_TEST(all_requests_that_waited_are_executed)
+{
+    struct end *early, *late;
+
+    open_both(0);
+    early = first_of(_i);
+    late = other_of(early);
+    to_RTS(early);
+    OK(bed_to(late, RI_QPS_INIT));
+    for (uint64_t i = 0; i < MANY; i++) {
+        bed_receive(late, i, bed_sge(late, 0, HALF));
+        OK(bed_post(early, request(RI_WR_SEND, i), bed_sge(early, 0, HALF)));
+    }
+    OK(bed_to(late, RI_QPS_RTR));
+    while (!way_of(early)) {
+        run_alone(early);
+        fake_lane_pass(&late->fake.events, 0);
+    }
+    run_alone(early);
+    for (uint64_t i = 0; i < MANY; i++) {
+        bed_take(early, early->send_cq, i, RI_WC_SUCCESS);
+        bed_take(late, late->recv_cq, i, RI_WC_SUCCESS);
+    }
+    ck_assert(are_local(NULL));
+    bed_close();
+}
+END_TEST
+
 /* It would not acknowledge packets either. */
 START_TEST(a_peer_that_does_not_come_uses_up_the_retries)
 {
@@ -529,6 +569,25 @@ START_TEST(a_peer_that_is_destroyed_answers_nothing)
 }
 END_TEST
 
+/* The receiver has copied it, which the sender has not seen when the peer's end is. */
+START_TEST(a_long_Send_that_was_executed_completes_behind_the_end)
+{
+    struct ri_wc wc = { 0 };
+
+    connect_impatiently(0);
+    bed_receive(B, 2, bed_sge(B, 0, BED_MEMORY / 2));
+    OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, BED_MEMORY / 2)));
+    while (B->fake.user.poll(B->recv_cq, 1, &wc) != 1)
+        fake_host_run(&B->fake, NULL);
+    ck_assert_int_eq(wc.status, RI_WC_SUCCESS);
+    OK(B->fake.privileged.qp_destroy(B->qp));
+    B->qp = NULL;
+    bed_take(A, A->send_cq, 1, RI_WC_SUCCESS);
+    ck_assert_int_eq(bed_state(A), RI_QPS_RTS);
+    bed_close();
+}
+END_TEST
+
 START_TEST(a_QP_in_ERROR_tells_its_peer_nothing)
 {
     connect_impatiently(0);
@@ -672,6 +731,7 @@ int main(void)
 
     tcase_add_loop_test(carries, every_operation_carries_without_a_packet, 0, ACCESSES);
     tcase_add_loop_test(meets, requests_wait_for_a_peer_that_comes_late, 0, 2);
+    tcase_add_loop_test(meets, all_requests_that_waited_are_executed, 0, 2);
     tcase_add_loop_test(meets, a_peer_that_does_not_come_uses_up_the_retries, 0, 2);
     tcase_add_loop_test(meets, an_end_without_the_option_keeps_both_on_UDP, 0, 2);
     tcase_add_loop_test(meets, option_guard_keeps_both_on_UDP, 0, 2);
@@ -686,7 +746,8 @@ int main(void)
     tcase_add_loop_test(errors, an_operation_that_is_not_enabled_is_no_valid_request, 0, 3);
     tcase_add_loop_test(errors, a_receiver_that_is_not_ready_hears_of_nothing, 0, 2);
     tcase_add_loop_test(ends, a_peer_that_is_destroyed_answers_nothing, 0, ACCESSES);
-    tc_add_tests(ends, a_QP_in_ERROR_tells_its_peer_nothing,
+    tc_add_tests(ends, a_long_Send_that_was_executed_completes_behind_the_end,
+                 a_QP_in_ERROR_tells_its_peer_nothing,
                  a_request_that_waits_fails_when_its_peer_leaves);
     tcase_add_loop_test(ends, a_peer_that_is_killed_answers_nothing, 0, ACCESSES);
     return tc_main(suite);

@@ -185,11 +185,8 @@ END_TEST
 /* Until the provider knows that the peer has gone. */
 static void await_provider(const struct end *end)
 {
-    struct ri_qp_info info = { .size = sizeof(info), .state = RI_QPS_RTS };
-
-    ck_assert(tc_until(ual_qp_query(&vb_qp_of(end->qp)->ual, &info) == RI_OK &&
-                           info.state == RI_QPS_ERROR,
-                       DEADLINE));
+    /* the provider has told of it: from now on posts are held */
+    ck_assert(tc_until(atomic_load(&vb_qp_of(end->qp)->gate) == VB_GATE_HELD, DEADLINE));
 }
 
 static void leave(struct end *leaves)

@@ -68,6 +68,7 @@ static void wait_without_peer(struct local_qp *qp)
     if (qp->bell)
         local_close(qp);
     qp->put.free_until = qp->put.at;
+    local_end_executed_references(qp);
     if (over)
         qp->leaves = false;
     if (!has_unexecuted(qp))

@@ -170,6 +170,19 @@ static bool fall_asleep(struct local_qp *qp, enum local_sleep how)
     return asleep;
 }
 
+void local_stay_awake(struct local_qp *qp)
+{
+    struct lane *lane = qp->core->lane;
+    bool hot;
+
+    lane_assert_run(lane);
+    spinlock_lock(&lane->lock);
+    hot = qp->hot;
+    spinlock_unlock(&lane->lock);
+    if (!hot && !fall_asleep(qp, LOCAL_COOL))
+        local_heat(qp);
+}
+
 bool local_cool_down(struct local_qp *qp)
 {
     struct lane *lane = qp->core->lane;

@@ -239,6 +239,8 @@ uint32_t local_serve(struct lane *lane, struct cq *first, uint32_t budget);
 bool local_is_idle(const struct lane *lane);
 /* Something may have come for the QP: passes look at it. In a run of the lane. */
 void local_heat(struct local_qp *qp);
+/* Behind a single look: if there is more, passes look at it. In a run of the lane. */
+void local_stay_awake(struct local_qp *qp);
 /* No pass that begins finds it. */
 void local_cool(struct local_qp *qp);
 /* As if passes had found nothing for long. False: one would find something. Under rx, in a run. */
@@ -259,6 +261,8 @@ void local_set_rest(struct local_qp *qp);
 bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index);
 /* wire.send. Inside tx. */
 void local_publish(struct qp *base);
+/* Long Sends that the peer has copied and executed leave their slots. Inside tx. */
+void local_end_executed_references(struct local_qp *qp);
 /* The message that has begun alone. False: it goes on later, or the QP has ended. Inside tx. */
 bool local_publish_begun(struct local_qp *qp);
 /* The request fails by an error of this side: the connection ends. Returns false. */

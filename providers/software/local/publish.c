@@ -358,11 +358,9 @@ static enum step go_on_with_references(struct local_qp *qp)
     const uint32_t index = atomic_load_explicit(&sq->next, memory_order_relaxed);
     struct wqe *next = wq_slot(sq, index);
 
-    note_executed(qp);
-    if (!qp->referred) {
-        end_references(qp);
+    local_end_executed_references(qp);
+    if (!refers(qp))
         return STEP_ON;
-    }
     if (qp->gives_octets)
         return publish_octets(qp);
     if (atomic_load_explicit(&qp->peer->no_references, memory_order_acquire))
@@ -507,6 +505,16 @@ static bool has_got_room(struct local_qp *qp)
 
     ring_note_taken(&qp->put, atomic_load_explicit(&qp->peer->consumed, memory_order_acquire));
     return qp->put.free_until != before;
+}
+
+void local_end_executed_references(struct local_qp *qp)
+{
+    tx_assert_inside(qp->core);
+    if (!refers(qp))
+        return;
+    note_executed(qp);
+    if (!qp->referred)
+        end_references(qp);
 }
 
 bool local_publish_begun(struct local_qp *qp)

@@ -72,8 +72,10 @@ static void visit(struct qp *base)
 
     local_leave_together(qp);
     if (lane_inside(base->lane)) {
-        if (!local_end_rest(qp))
+        if (!local_end_rest(qp)) {
             local_look(qp, VISIT_BUDGET, false);
+            local_stay_awake(qp);
+        }
     } else {
         tx_defer_to_lane(base);
     }
