@@ -12,7 +12,9 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -20,6 +22,8 @@
 #define OCTETS  (1u << 20)
 #define DEPTH   16
 #define WAIT_MS 20000u
+/* Of a Send at most. One of so many octets the receiver copies from the sender's memory. */
+#define SENT (OCTETS / 2 / DEPTH)
 
 /* What the target tells in its private data. */
 struct shown {
@@ -113,9 +117,14 @@ static void drop_end(struct end *end)
 
 /* --- the target --- */
 
+static uint8_t *place_of(const struct end *end, uintptr_t cookie)
+{
+    return end->memory + OCTETS / 2 + cookie % DEPTH * SENT;
+}
+
 static void post_receive(struct end *end, uintptr_t cookie)
 {
-    MUST(!rdma_post_recv(end->id, (void *)cookie, end->memory + OCTETS / 2, 64, end->mr));
+    MUST(!rdma_post_recv(end->id, (void *)cookie, place_of(end, cookie), SENT, end->mr));
 }
 
 /* Listens, tells its port by the pipe, and accepts one connection. */
@@ -172,14 +181,17 @@ static struct shown call(struct end *end, uint16_t port)
     return shown;
 }
 
-/* Post number `number`: Writes, Reads, and a Send now and then. False: it was refused. */
+/* Post number `number`: Writes, Reads, and Sends now and then, short and long ones. False: it was
+ * refused. */
 static bool post(struct end *end, const struct shown *shown, uint64_t number)
 {
     uint32_t length = (uint32_t)(1 + number * 7919 % (OCTETS / 4));
     void *cookie = (void *)(uintptr_t)number;
 
     switch (number % 8) {
-    case 3: return !rdma_post_send(end->id, cookie, end->memory, 64, end->mr, 0);
+    case 3:
+        return !rdma_post_send(end->id, cookie, end->memory, number % 16 == 3 ? 64 : SENT, end->mr,
+                               0);
     case 1:
     case 6:
         return !rdma_post_read(end->id, cookie, end->memory + OCTETS / 2, length, end->mr, 0,
@@ -296,6 +308,27 @@ static void write_for_ever(int port_from)
     }
 }
 
+/* How many Sends the receiver has taken: it has DEPTH receives behind them. */
+static atomic_ullong *taken;
+
+static void send_for_ever(int port_from)
+{
+    unsigned long long sent = 0;
+    struct end end;
+    uint16_t port;
+
+    MUST(read(port_from, &port, sizeof(port)) == sizeof(port));
+    call(&end, port);
+    memset(end.memory, 0xAA, OCTETS);
+    for (;; sent++) {
+        while (sent >= atomic_load(taken) + DEPTH)
+            sched_yield();
+        MUST(!rdma_post_send(end.id, NULL, end.memory, SENT, end.mr, 0));
+        if (await(&end).status != IBV_WC_SUCCESS)
+            _exit(0);
+    }
+}
+
 /* May this process read the memory of another one of its user? */
 static bool may_reach(pid_t child)
 {
@@ -397,13 +430,65 @@ START_TEST(a_target_is_killed_at_any_moment)
 }
 END_TEST
 
-static bool is_filled(const uint8_t *octets, uint8_t with)
+static bool is_filled(const uint8_t *octets, uint32_t count, uint8_t with)
 {
-    for (uint32_t i = 0; i < OCTETS; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (octets[i] != with)
             return false;
     return true;
 }
+
+/* Receive number `number` completes: with all octets, or (false) flushed. */
+static bool take_filled(struct end *end, uint64_t number)
+{
+    uint64_t deadline = tc_deadline(WAIT_MS);
+    struct ibv_wc wc;
+
+    while (ibv_poll_cq(end->id->recv_cq, 1, &wc) != 1)
+        ck_assert(!tc_expired(deadline));
+    ck_assert_uint_eq(wc.wr_id, number);
+    if (wc.status == IBV_WC_WR_FLUSH_ERR)
+        return false;
+    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    ck_assert_uint_eq(wc.byte_len, SENT);
+    ck_assert(is_filled(place_of(end, number), SENT, 0xAA));
+    memset(place_of(end, number), 0, SENT);
+    return true;
+}
+
+/* At any moment of a copy of its memory: receives complete in order, each once. */
+START_TEST(a_sender_is_killed_at_any_moment)
+{
+    const unsigned long rounds = asked("ITAL_TEST_KILLS", tc_count(20));
+    struct tc_rng rng = tc_rng(4);
+
+    kind = _i;
+    taken = mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(taken, MAP_FAILED);
+    for (unsigned long round = 0; round < rounds; round++) {
+        uint64_t number = 0, kill_at = 1 + tc_rand(&rng) % 100;
+        int to;
+        atomic_store(taken, 0);
+        pid_t child = start(send_for_ever, &to, false);
+        struct end end;
+
+        serve(&end, to);
+        close(to);
+        while (take_filled(&end, number)) {
+            post_receive(&end, number++ + DEPTH);
+            atomic_store(taken, number);
+            if (number == kill_at)
+                ck_assert_int_eq(kill(child, SIGKILL), 0);
+        }
+        ck_assert_uint_ge(number, kill_at);
+        for (int flushed = 1; flushed < DEPTH; flushed++)
+            ck_assert(!take_filled(&end, number + (unsigned int)flushed));
+        ck_assert_int_eq(waitpid(child, NULL, 0), child);
+        expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+        drop_end(&end);
+    }
+}
+END_TEST
 
 /* The memory is released while the other one writes there, and it is killed later: from the return
  * of the release on no octet changes. */
@@ -429,7 +514,7 @@ START_TEST(nothing_is_written_behind_a_release)
         if (round % 2 == 0)
             kill(child, SIGKILL);
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
-        ck_assert(is_filled(end.memory, 0x55));
+        ck_assert(is_filled(end.memory, OCTETS, 0x55));
         expect(&end, RDMA_CM_EVENT_DISCONNECTED);
         free_memory(&end);
         close_end(&end);
@@ -462,7 +547,7 @@ START_TEST(nothing_is_written_into_what_is_allocated_later)
         ck_assert_ptr_nonnull(memory);
         expect(&end, RDMA_CM_EVENT_DISCONNECTED);
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
-        ck_assert(is_filled(memory, 0));
+        ck_assert(is_filled(memory, OCTETS, 0));
         ibv_free_buf(later);
         close_end(&end);
     }
@@ -577,6 +662,7 @@ int main(void)
     configure();
     tcase_add_loop_test(stopped, a_stopped_target_is_written_and_read, 0, KINDS);
     tcase_add_loop_test(killed, a_target_is_killed_at_any_moment, 0, KINDS);
+    tcase_add_loop_test(killed, a_sender_is_killed_at_any_moment, 0, KINDS);
     tcase_add_loop_test(killed, nothing_is_written_behind_a_release, 0, KINDS);
     tc_add_tests(mapped, nothing_is_written_into_what_is_allocated_later,
                  no_atomic_of_two_processes_is_lost, a_child_of_the_initiator_changes_nothing);
