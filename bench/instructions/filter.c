@@ -9,17 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
-
 #include "rnicpi_host.h"
 #include "rnicpi_util.h"
 
 #include "fake_host.h"
+#include "tests/common/callgrind.h"
 
 #define ROUNDS 1000u
 

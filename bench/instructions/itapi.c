@@ -6,20 +6,13 @@
  * bench-cost`; without callgrind it runs its rounds and counts nothing.
  */
 #include "bench/itapi.h"
+#include "tests/common/callgrind.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_TOGGLE_COLLECT      ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
 
 #define ROUNDS  1000
 #define WARM_UP 100

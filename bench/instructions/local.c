@@ -10,20 +10,13 @@
 #include "providers/software/local/local.h"
 
 #include "fake_host.h"
+#include "tests/common/callgrind.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_TOGGLE_COLLECT      ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
 
 #define ROUNDS  1000u
 #define WARM_UP 100u

@@ -6,14 +6,8 @@
  */
 #include <stdio.h>
 
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
-
 #include "kal/host/host.h"
+#include "tests/common/callgrind.h"
 
 #define ROUNDS 1000
 

@@ -14,14 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_TOGGLE_COLLECT      ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
-
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
@@ -30,6 +22,7 @@
 #include "base/crc32c.h"
 #include "fake_host.h"
 #include "iwarp_over.h"
+#include "tests/common/callgrind.h"
 
 /* Sites on the paths of a Send and of a receive. */
 #if defined(ITAL_WITHOUT_TRACE)

@@ -9,14 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
-
 #include "providers/rdmacore/qp.h"
+#include "tests/common/callgrind.h"
 
 #define ROUNDS 1000u
 #define OCTETS 64u

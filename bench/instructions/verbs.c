@@ -6,16 +6,10 @@
  * and counts nothing.
  */
 #include "verbs/verbs_objects.h"
+#include "tests/common/callgrind.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
 
 #define ROUNDS 1000u
 

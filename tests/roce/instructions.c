@@ -10,16 +10,9 @@
  * Run it by `make bench-cost`; without callgrind it runs its rounds and counts nothing.
  */
 #include "device_bed.h"
+#include "tests/common/callgrind.h"
 
 #include <stdlib.h>
-
-#ifdef HAVE_VALGRIND_CALLGRIND_H
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_ZERO_STATS          ((void)0)
-#define CALLGRIND_TOGGLE_COLLECT      ((void)0)
-#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
-#endif
 
 #define ROUNDS  1000u
 #define WARM_UP 100u

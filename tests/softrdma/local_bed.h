@@ -20,6 +20,12 @@ struct hand {
     int tcp, bell;      /* -1: closed */
 };
 
+/* The wire's part of a side's QP. */
+static inline struct local_qp *local_of(const struct side *side)
+{
+    return local_qp(container_of(side->qp, struct qp, base));
+}
+
 /* With option local, and options of the test's own. */
 void local_open(struct testbed *bed, const char *const *options);
 /* What a rendezvous gives two ends. The descriptor is the caller's. */

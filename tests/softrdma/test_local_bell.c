@@ -31,11 +31,6 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-static struct local_qp *local_of(const struct side *side)
-{
-    return local_qp(container_of(side->qp, struct qp, base));
-}
-
 static void open_pair(int pair)
 {
     for (int i = 0; i < 2; i++) {

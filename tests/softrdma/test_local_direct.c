@@ -56,15 +56,10 @@ static void close_pair(void)
     testbed_close(&bed);
 }
 
-static struct local_qp *part(const struct side *side)
-{
-    return local_qp(container_of(side->qp, struct qp, base));
-}
-
 /* Requests that the side has executed in the peer's memory. */
 static uint64_t direct(const struct side *side)
 {
-    return atomic_load(&part(side)->counters.directly);
+    return atomic_load(&local_of(side)->counters.directly);
 }
 
 static void write_to(uint64_t cookie, uint64_t offset, uint32_t length)
@@ -104,7 +99,7 @@ START_TEST(a_write_is_there_when_its_post_returns)
         write_to(7, offset, length);
         ck_assert(is_copied(&from, &to, offset, length));
         ck_assert_uint_eq(direct(a), 1);
-        ck_assert_uint_eq(atomic_load(&part(a)->counters.directly_octets), length);
+        ck_assert_uint_eq(atomic_load(&local_of(a)->counters.directly_octets), length);
         ck_assert_str_eq(side_query(a).way, ways[_i]);
         ck_assert_str_eq(side_query(b).way, "ring"); /* it has not sought another */
         side_expect(a, a->send_cq, 7, RI_WC_SUCCESS, length);
@@ -239,7 +234,7 @@ START_TEST(a_write_behind_an_answered_send_is_there_when_its_post_returns)
     take_by_look(b, 2);
     side_send(b, 4, region_sge(&to, 0, 8));
     take_by_look(a, 1);
-    ck_assert_uint_eq(atomic_load(&part(a)->peer->executed), 0);
+    ck_assert_uint_eq(atomic_load(&local_of(a)->peer->executed), 0);
     ck_assert_uint_eq(direct(a), 0);
     write_to(5, 64, 64);
     ck_assert_uint_eq(direct(a), 1);
@@ -334,7 +329,7 @@ START_TEST(option_ring_has_the_peer_execute_all)
     ck_assert_uint_eq(to.octets[0] | to.octets[1], 0);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
     ck_assert_mem_eq(to.octets, from.octets, 64);
-    ck_assert_int_lt(atomic_load(&part(a)->own->directory), 0);
+    ck_assert_int_lt(atomic_load(&local_of(a)->own->directory), 0);
     close_pair();
 }
 END_TEST
@@ -397,7 +392,7 @@ static void expect_published(void)
     side_write(a, 1, region_sge(&from, 0, 64), 4096, 0x1234);
     ck_assert_uint_eq(hand_take(&hand, &octets).length, 64);
     ck_assert_uint_eq(direct(a), 0);
-    ck_assert_ptr_null(part(a)->reach.target);
+    ck_assert_ptr_null(local_of(a)->reach.target);
 }
 
 START_TEST(a_token_that_is_not_there_leads_nowhere)

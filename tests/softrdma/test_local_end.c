@@ -199,11 +199,6 @@ END_TEST
 
 /* --- behind Sends that wait for receives --- */
 
-static struct local_qp *local_of(const struct side *side)
-{
-    return local_qp(container_of(side->qp, struct qp, base));
-}
-
 /* The peer's last Send waits when it ends: in order, or as its process does. */
 static void end_behind_a_send(struct hand *hand, bool in_order)
 {

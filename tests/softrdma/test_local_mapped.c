@@ -43,14 +43,9 @@ static void close_pair(void)
     testbed_close(&bed);
 }
 
-static struct local_qp *part(const struct side *side)
-{
-    return local_qp(container_of(side->qp, struct qp, base));
-}
-
 static uint64_t mapped(const struct side *side)
 {
-    return atomic_load(&part(side)->counters.mapped);
+    return atomic_load(&local_of(side)->counters.mapped);
 }
 
 static struct stag_table *table(void)
@@ -378,7 +373,7 @@ START_TEST(allocations_come_and_go)
         shared_memory_free(memory);
     }
     ck_assert_uint_eq(files(), 2);
-    ck_assert_uint_le(part(a)->reach.target->mapped_count, LOCAL_MAPPED_MOST);
+    ck_assert_uint_le(local_of(a)->reach.target->mapped_count, LOCAL_MAPPED_MOST);
 }
 END_TEST
 

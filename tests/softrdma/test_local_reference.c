@@ -91,15 +91,10 @@ static void close_pair(void)
     testbed_close(&bed);
 }
 
-static struct local_qp *part(const struct side *side)
-{
-    return local_qp(container_of(side->qp, struct qp, base));
-}
-
 /* Octets of requests that the side has put into its ring. */
 static uint64_t published(const struct side *side)
 {
-    return part(side)->put.at;
+    return local_of(side)->put.at;
 }
 
 static void send_long(uint64_t cookie, uint32_t offset, uint32_t length)
@@ -141,9 +136,9 @@ START_TEST(the_receiver_copies_a_long_send)
         expect_long(7, offset, length);
         ck_assert_int_eq(published(a) < 4096, length >= THRESHOLD);
         ck_assert(is_zero(&to, 0, offset) && is_zero(&to, offset + length, ROOM));
-        ck_assert_uint_eq(atomic_load(&part(a)->counters.by_peer_octets), length);
-        ck_assert_uint_eq(atomic_load(&part(b)->counters.for_peer), 1);
-        ck_assert_uint_eq(atomic_load(&part(b)->counters.for_peer_octets), length);
+        ck_assert_uint_eq(atomic_load(&local_of(a)->counters.by_peer_octets), length);
+        ck_assert_uint_eq(atomic_load(&local_of(b)->counters.for_peer), 1);
+        ck_assert_uint_eq(atomic_load(&local_of(b)->counters.for_peer_octets), length);
         ck_assert(side_idle(a, a->send_cq) && side_idle(b, b->recv_cq));
         close_pair();
     }
@@ -361,8 +356,8 @@ START_TEST(references_behind_a_refused_one_come_by_the_ring)
         expect_long(most, most * LONG, 64);
         ck_assert_uint_ge(published(a), octets);
         ck_assert_uint_lt(published(a), octets + octets / 8 + 8192);
-        ck_assert_uint_eq(atomic_load(&part(a)->counters.by_peer), most + 1);
-        ck_assert_uint_eq(atomic_load(&part(b)->counters.for_peer), most + 1);
+        ck_assert_uint_eq(atomic_load(&local_of(a)->counters.by_peer), most + 1);
+        ck_assert_uint_eq(atomic_load(&local_of(b)->counters.for_peer), most + 1);
         ck_assert(side_idle(a, a->send_cq) && side_idle(b, b->recv_cq));
         close_pair();
     }
@@ -423,7 +418,7 @@ END_TEST
 static void close_gate_and_use_memory(void)
 {
     kernel = KERNEL_COPIES;
-    atomic_store(&part(a)->own->gate, 0);
+    atomic_store(&local_of(a)->own->gate, 0);
     memset(from.octets, 0x5A, LONG);
 }
 
