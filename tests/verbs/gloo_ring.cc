@@ -71,16 +71,30 @@ void meet(gloo::Context &context)
         buffer->waitSend();
 }
 
+// gloo of 2025 takes a pointer to the store, the one before the store itself: the first of these that compiles is called.
+template <typename Store>
+auto connect(gloo::rendezvous::Context &context, const std::shared_ptr<Store> &store, std::shared_ptr<gloo::transport::Device> &device, int)
+    -> decltype(context.connectFullMesh(store, device))
+{
+    context.connectFullMesh(store, device);
+}
+
+template <typename Store>
+void connect(gloo::rendezvous::Context &context, const std::shared_ptr<Store> &store, std::shared_ptr<gloo::transport::Device> &device, long)
+{
+    context.connectFullMesh(*store, device);
+}
+
 int run(int rank, int size, const char *folder, const char *name)
 {
     gloo::transport::ibverbs::attr attr = {name, 1, 0};
     std::shared_ptr<gloo::transport::Device> device = gloo::transport::ibverbs::CreateDevice(attr);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
-    gloo::rendezvous::FileStore store(folder);
+    auto store = std::make_shared<gloo::rendezvous::FileStore>(folder);
     std::vector<float> terms(COUNT);
     std::vector<int> passed(COUNT);
 
-    context->connectFullMesh(store, device);
+    connect(*context, store, device, 0);
     gloo::AllreduceRing<float> sum(context, {terms.data()}, COUNT);
     gloo::BroadcastOneToAll<int> broadcast(context, {passed.data()}, COUNT, 0);
     bool sum_right = add_up(*context, sum, terms), broadcast_right = pass_on(*context, broadcast, passed);

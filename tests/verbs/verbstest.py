@@ -6,6 +6,7 @@ until the port is there or the server has ended.
 """
 import glob
 import os
+import pty
 import resource
 import select
 import shutil
@@ -186,6 +187,27 @@ def pair(server_words, client_words, ends=True, env=None, until=None, stdin=subp
         server.terminate()
     result = finish(server)
     return Result(result.code, result.out, said + result.err, result.crash), client
+
+
+def ucx_perftest(words, env=None):
+    """As pair(), with a terminal as input: built with MPI, as in Debian 13, it takes any other for mpirun's."""
+    terminal, inside = pty.openpty()
+    try:
+        return pair(words, [*words, "127.0.0.1"], env=env, stdin=inside)
+    finally:
+        os.close(inside)
+        os.close(terminal)
+
+
+def cmtime(count, port="PORT", server="127.0.0.1", client="127.0.0.1"):
+    """Words of a server and of its client. Those of rdma-core 65 meet at the address of -C, and each has its own; such a server ends."""
+    if has("cmtime") and "controller_address" in finish(start("cmtime", "-?", runner=False)).out:
+        words = "-C %s -p %s -c %d" % (server, port, count)
+        return "cmtime -L -b %s %s" % (server, words), "cmtime -b %s %s" % (client, words)
+    return "cmtime -p %s -c %d" % (port, count), "cmtime -s %s -p %s -c %d" % (server, port, count)
+
+
+CMTIME_FOR_EVER = "cmtime -p" # what the words of a server begin with that does not end by itself
 
 
 def is_alone(client):
