@@ -1340,7 +1340,7 @@ struct ri_device {
         *name; /* what open takes; NULL: there is no device at all, `reason` and `advice` say why */
     enum ri_transport transport;
     bool usable;
-    const char *reason; /* why not */
+    const char *reason; /* why not; of a usable one: what may keep a program off it, or NULL */
     const char *advice; /* what the user can do */
     uint32_t flags;     /* enum ri_device_flags */
     uint32_t reserved0;

@@ -139,6 +139,14 @@ static void set_section_options(struct build *build, struct kal_interface *inter
 
 /* ---- devices ---- */
 
+static void take_reason(struct build *build, struct kal_interface *interface,
+                        const struct kal_device *device)
+{
+    assign(build, &interface->reason, "%s",
+           device->reason ? device->reason : "the provider does not say why");
+    assign(build, &interface->advice, "%s", device->advice ? device->advice : "");
+}
+
 static void take_device(struct build *build, struct kal_interface *interface,
                         const struct kal_device *device)
 {
@@ -146,11 +154,8 @@ static void take_device(struct build *build, struct kal_interface *interface,
     if (interface->configured_wrong)
         return; /* its first reason remains */
     interface->usable = device->usable;
-    if (device->usable)
-        return;
-    assign(build, &interface->reason, "%s",
-           device->reason ? device->reason : "the provider does not say why");
-    assign(build, &interface->advice, "%s", device->advice ? device->advice : "");
+    if (!device->usable)
+        take_reason(build, interface, device);
 }
 
 /* NAME, NAME:... or NAME/...: the text after NAME, or NULL. */
@@ -198,6 +203,8 @@ static void add_default(struct build *build, const struct kal_answer *answer,
     if (!interface->options)
         build->no_memory = true;
     take_device(build, interface, device);
+    if (device->usable && device->reason)
+        take_reason(build, interface, device);
 }
 
 /* True: `name` is the full name, or the second part of PROVIDER:DEVICE. */

@@ -3,7 +3,7 @@
  * What roce/net reads beyond packets, as pure functions. The first octet chooses: the socket that a
  * datagram goes to, against the program for the kernel run here; a question and an answer between
  * processes; what two say to connect queue pairs by memory; what one passes on to another of QP 1;
- * packets to QP 1; control messages; identifications.
+ * packets to QP 1; control messages; identifications; a line of the kernel's list of sockets.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -11,6 +11,7 @@
 
 #include "base/be.h"
 #include "providers/software/roce/net/control.h"
+#include "providers/software/roce/net/holder.h"
 #include "providers/software/roce/net/ids.h"
 #include "providers/software/roce/net/meet_message.h"
 #include "providers/software/roce/net/pass_message.h"
@@ -199,12 +200,32 @@ static void identifies(struct reader *reader)
     }
 }
 
+/* Only that user of a socket at that address and port is found in it. */
+static void lists(bool ipv6, const uint8_t *octets, size_t len)
+{
+    struct holder holder, found;
+
+    if (!holder_get((const char *)octets, len, ipv6, &holder))
+        return;
+    FUZZ_CHECK(len > (ipv6 ? 37u : 13u) && (ipv6 || gid_is_ipv4(holder.gid)));
+    FUZZ_CHECK(holder_of(&holder, 1, holder.user, holder.gid, &found) == HOLDER_OWN);
+    FUZZ_CHECK(holder_of(&holder, 1, ~holder.user, holder.gid, &found) == HOLDER_OTHER);
+    FUZZ_CHECK(found.user == holder.user && found.udp_port == holder.udp_port);
+    if (!holder_is_wildcard(&found)) {
+        uint8_t next[GID_LEN];
+
+        memcpy(next, found.gid, GID_LEN);
+        next[GID_LEN - 1] ^= 1;
+        FUZZ_CHECK(holder_of(&found, 1, found.user, next, &holder) == HOLDER_NOBODY);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct reader reader = { data, size };
     uint8_t choice = read8(&reader);
 
-    switch (choice & 7u) {
+    switch (choice & 15u) {
     case 0: steers(8u << (choice >> 4) % 5u, reader.p, reader.left); break;
     case 1: asks(reader.p, reader.left); break;
     case 2: answers(reader.p, reader.left); break;
@@ -212,6 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 5: passes_on(reader.p, reader.left); break;
     case 6: meets(reader.p, reader.left); break;
     case 7: takes(reader.p, reader.left); break;
+    case 8: lists(choice & 16u, reader.p, reader.left); break;
     default: identifies(&reader); break;
     }
     return 0;

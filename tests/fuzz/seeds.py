@@ -397,6 +397,9 @@ def roce_net():
                                     ("error6", 41, 25, struct.pack("=IBBBBII", 111, 3, 1, 4, 0, 0, 0))):
         item = struct.pack("=Qii", 16 + len(data), level, kind) + data
         write("fuzz_roce_net", "control-" + name, b"\3" + item.ljust(len(item) + 7 & ~7, b"\0") * 2)
+    line = b"  100: %s 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000        0 12345 2 0000000000000000 0\n"
+    write("fuzz_roce_net", "list-4", b"\x08" + line % b"0100007F:12B7")
+    write("fuzz_roce_net", "list-6", b"\x18" + line % b"00000000000000000000000001000000:12B7")
     for name, ids in (("near", (50000, 50001, 51025, 50990)), ("far", (1000, 30000, 30001, 30002, 30003)), ("own", (0, 1, 2, 0, 127, 128, 65535, 3))):
         write("fuzz_roce_net", "ids-" + name, b"\4" + struct.pack(">%dH" % len(ids), *ids))
 

@@ -281,7 +281,7 @@ START_TEST(another_user_does_not_get_the_address)
     ck_assert_msg(reply.status == RI_OK, "%s", reply.text); /* slots of its own */
     reply = net_process_do(&process[1], ORDER_PORT, 1);
     ck_assert_int_eq(reply.status, RI_ERR_ADDRESS_IN_USE);
-    ck_assert_ptr_nonnull(strstr(reply.text, "another user"));
+    ck_assert_msg(strstr(reply.text, "another user, 0, has UDP port 4791"), "%s", reply.text);
     reply = net_process_do(&process[1], ORDER_PORT, 2);
     ck_assert_msg(reply.status == RI_OK, "%s", reply.text);
 }

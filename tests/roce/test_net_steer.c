@@ -11,6 +11,7 @@
 #include "net_helpers.h"
 #include "providers/software/roce/codec/cm.h"
 #include "providers/software/roce/net/control.h"
+#include "providers/software/roce/net/holder.h"
 #include "providers/software/roce/net/ids.h"
 #include "providers/software/roce/net/steer.h"
 
@@ -341,6 +342,75 @@ START_TEST(errors_whole_and_cut)
 }
 END_TEST
 
+/* ---- who has a port -------------------------------------------------------------------------- */
+
+/* As the kernel prints a socket; words of an address are numbers of this machine. */
+static int put_line(char out[static 200], const char *address, unsigned user)
+{
+    return snprintf(out, 200,
+                    "%5d: %s:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000 %5u"
+                    "        0 25 2 0 0",
+                    7, address, user);
+}
+
+static struct holder line_of(const char *address, bool ipv6, unsigned user)
+{
+    struct holder holder = { .user = 0 };
+    char line[200];
+    int len = put_line(line, address, user);
+
+    ck_assert(holder_get(line, (size_t)len, ipv6, &holder));
+    ck_assert_uint_eq(holder.udp_port, 4791);
+    ck_assert_uint_eq(holder.user, user);
+    return holder;
+}
+
+START_TEST(a_line_of_the_list_of_sockets_whole_and_cut)
+{
+    const char *title = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when "
+                        "retrnsmt   uid  timeout inode ref pointer drops";
+    const struct share_key key = net_test_key(1);
+    uint32_t word;
+    struct holder holder;
+    char text[16], line[200];
+    int len;
+
+    memcpy(&word, key.gid + GID_IPV4, sizeof(word));
+    snprintf(text, sizeof(text), "%08X", word);
+    holder = line_of(text, false, 1001);
+    ck_assert_mem_eq(holder.gid, key.gid, GID_LEN);
+    ck_assert(!holder_is_wildcard(&holder));
+    len = put_line(line, text, 1001);
+    for (int cut = 0; cut < (int)(strstr(line, " 1001") - line) + 2; cut++)
+        ck_assert(!holder_get(line, (size_t)cut, false, &holder));
+    ck_assert(!holder_get(line, (size_t)len, true, &holder));
+    ck_assert(!holder_get(title, strlen(title), false, &holder));
+    len = put_line(line, "0000000G", 1001);
+    ck_assert(!holder_get(line, (size_t)len, false, &holder));
+}
+END_TEST
+
+START_TEST(who_has_an_address)
+{
+    const struct holder none4 = line_of("00000000", false, 0);
+    const struct holder none6 = line_of("00000000000000000000000000000000", true, 5);
+    const struct share_key ipv4 = net_test_key(1), ipv6 = net_test_key(0);
+    struct holder list[2] = { none4, { .user = 7, .udp_port = 4791 } }, found;
+
+    memcpy(list[1].gid, ipv4.gid, GID_LEN);
+    ck_assert(holder_is_wildcard(&none4) && holder_is_wildcard(&none6));
+    ck_assert_int_eq(holder_of(&none4, 1, 7, ipv4.gid, &found), HOLDER_OTHER);
+    ck_assert_uint_eq(found.user, 0);
+    ck_assert_int_eq(holder_of(&none4, 1, 0, ipv4.gid, &found), HOLDER_OWN);
+    ck_assert_int_eq(holder_of(&none4, 1, 7, ipv6.gid, &found), HOLDER_NOBODY);
+    ck_assert_int_eq(holder_of(&none6, 1, 7, ipv4.gid, &found), HOLDER_OTHER);
+    ck_assert_int_eq(holder_of(&none6, 1, 7, ipv6.gid, &found), HOLDER_OTHER);
+    ck_assert_int_eq(holder_of(list, 2, 7, ipv4.gid, &found), HOLDER_OWN);
+    ck_assert_int_eq(holder_of(list, 2, 8, ipv4.gid, &found), HOLDER_OTHER);
+    ck_assert_int_eq(holder_of(list + 1, 1, 8, net_test_key(2).gid, &found), HOLDER_NOBODY);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("steer");
@@ -354,6 +424,7 @@ int main(void)
                  P042_ids_go_around, P060_P062_what_is_guessed, P040_P043_verdicts,
                  addresses_share_the_places, a_question_comes_back_and_no_other_octets_do,
                  an_answer_comes_back_and_no_lie_does, the_longest_name_has_room,
-                 control_messages_whole_and_cut, errors_whole_and_cut);
+                 control_messages_whole_and_cut, errors_whole_and_cut,
+                 a_line_of_the_list_of_sockets_whole_and_cut, who_has_an_address);
     return tc_main(suite);
 }

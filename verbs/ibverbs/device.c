@@ -96,11 +96,14 @@ static __be64 guid_of(const char *interface)
 
 /* --- devices --- */
 
+/* RoCE over UDP is asked for and another user has its port; other devices pass for RoCE instead. */
+static atomic_bool stands_in;
+
 bool vb_is_roce(void)
 {
     const char *as = getenv("ITAL_VERBS_AS");
 
-    return as && strcmp(as, "roce") == 0;
+    return as && (strcmp(as, "roce") == 0 || atomic_load(&stands_in));
 }
 
 static void set_types(struct ibv_device *ibv, enum ri_transport transport)
@@ -150,6 +153,7 @@ struct listing {
     struct ibv_device **list;
     size_t count;
     bool failed;
+    bool held_back; /* there is one that the program cannot use */
 };
 
 static struct vb_device *use(const struct ual_interface *interface)
@@ -164,17 +168,47 @@ static struct vb_device *use(const struct ual_interface *interface)
     return entry ? &entry->device : NULL;
 }
 
+static bool asks_for_rocev2(void)
+{
+    const char *as = getenv("ITAL_VERBS_AS");
+
+    return as && !strcmp(as, "rocev2") && !atomic_load(&stands_in);
+}
+
 /* ital-run -I: the program sees only the named device; --as rocev2: those of that kind, which it
  * does not see otherwise. */
 static bool is_wanted(const struct ual_interface *interface)
 {
-    const char *only = secure_getenv("ITAL_INTERFACE"), *as = getenv("ITAL_VERBS_AS");
+    const char *only = secure_getenv("ITAL_INTERFACE");
 
     if (only && *only)
         return !strcmp(only, interface->name);
-    if (as && !strcmp(as, "rocev2"))
+    if (asks_for_rocev2())
         return interface->on_request && interface->transport == RI_TRANSPORT_INFINIBAND;
     return !interface->on_request;
+}
+
+/* A device that another user keeps the program from. Not one that it has seen: its later lists are
+ * as the first. */
+static bool is_held_back(const struct ual_interface *interface)
+{
+    const char *only = secure_getenv("ITAL_INTERFACE");
+    bool seen;
+
+    if (!asks_for_rocev2() || (only && *only) || !interface->reason || !*interface->reason)
+        return false;
+    pthread_mutex_lock(&known_lock);
+    seen = find(interface->name);
+    pthread_mutex_unlock(&known_lock);
+    return !seen;
+}
+
+static void say_held_back(const struct ual_interface *interface)
+{
+    ual_log(RI_LOG_WARNING,
+            "--as rocev2 is not possible: %s (%s). The program gets RoCE over TCP, as with --as "
+            "roce; its peers need the same",
+            interface->reason, interface->advice);
 }
 
 static void add(const struct ual_interface *interface, void *arg)
@@ -186,6 +220,11 @@ static void add(const struct ual_interface *interface, void *arg)
     if (!interface->usable || !is_wanted(interface) || listing->failed ||
         strlen(interface->name) >= IBV_SYSFS_NAME_MAX)
         return;
+    if (is_held_back(interface)) {
+        listing->held_back = true;
+        say_held_back(interface);
+        return;
+    }
     longer = realloc(listing->list, (listing->count + 2) * sizeof(struct ibv_device *));
     if (longer)
         listing->list = longer;
@@ -213,6 +252,17 @@ static bool is_of_provider(const void *address)
     return found;
 }
 
+/* Where RoCE over UDP is asked for and held back, the others stand in for it. */
+static enum ri_status list_all(struct listing *listing)
+{
+    enum ri_status status = ual_interface_list(add, listing);
+
+    if (status != RI_OK || !listing->held_back || listing->count)
+        return status;
+    atomic_store(&stands_in, true);
+    return ual_interface_list(add, listing);
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
     VB_CALL;
@@ -223,7 +273,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
     if (!listing.list)
         return NULL;
     if (!is_of_provider(__builtin_return_address(0)))
-        status = ual_interface_list(add, &listing);
+        status = list_all(&listing);
     if (status == RI_OK && listing.failed)
         status = RI_ERR_NO_RESOURCES;
     if (status != RI_OK) {

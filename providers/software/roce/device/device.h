@@ -296,6 +296,11 @@ static inline enum roce_phase roce_phase(const struct roce_qp *qp)
 /* RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
 enum ri_status roce_read_options(struct roce_rnic *device);
 
+/* --- enumerate.c --- */
+
+/* As struct ri_privileged_ops says. */
+enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn found, void *arg);
+
 /* --- ports.c: addresses --- */
 
 /* The GID table as it is now. Under lock, or nobody else knows the RNIC. */

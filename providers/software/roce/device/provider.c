@@ -12,22 +12,6 @@
 
 #include <stdlib.h>
 
-/* One for the host: its GIDs are the addresses of all network interfaces. */
-static enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
-{
-    const struct ri_device device = {
-        .size = sizeof(device),
-        .name = DEVICE,
-        .transport = RI_TRANSPORT_INFINIBAND,
-        .usable = true,
-        .flags = RI_DEVICE_ON_REQUEST,
-    };
-
-    (void)host;
-    found(arg, &device);
-    return RI_OK;
-}
-
 /* Options fill max_qp and lanes. */
 static const struct ri_rnic_attr attributes = {
     .size = sizeof(struct ri_rnic_attr),

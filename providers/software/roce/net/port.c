@@ -2,6 +2,7 @@
 #include "port.h"
 
 #include "base/compiler.h"
+#include "holder.h"
 #include "process.h"
 #include "sockets.h"
 
@@ -47,6 +48,30 @@ static enum ri_status make_sockets(const struct net_process *process, struct net
     return status;
 }
 
+/* Nobody of this user answers for the sockets. */
+static void say_who(const struct net_process *process, const struct share_key *key,
+                    struct net_why *why)
+{
+    struct holder list[HOLDERS_MAX], holder;
+    uint32_t count = holder_list(process->udp_port, list);
+
+    if (holder_of(list, count, geteuid(), key->gid, &holder) != HOLDER_OTHER)
+        net_say(why,
+                "UDP port %u of this address is taken: by another program, another user, or the "
+                "kernel's rdma_rxe (lsmod)",
+                process->udp_port);
+    else if (!holder.user && holder_is_wildcard(&holder))
+        net_say(why,
+                "UDP port %u is taken on all addresses: by the kernel's rdma_rxe (lsmod), or a "
+                "program of root; ital-run --as roce does without",
+                process->udp_port);
+    else
+        net_say(why,
+                "another user, %u, has UDP port %u of this address: run as that user, take "
+                "another address, or ital-run --as roce",
+                holder.user, process->udp_port);
+}
+
 /* Makes them, or gets them from who has them. */
 static enum ri_status get_sockets(const struct net_process *process, struct net_group *group,
                                   struct net_why *why)
@@ -65,12 +90,7 @@ static enum ri_status get_sockets(const struct net_process *process, struct net_
     case SHARE_FOUND: return take_sockets(process, group, &fds, why);
     case SHARE_SILENT: return RI_ERR_TIMED_OUT;
     case SHARE_SHORT: return RI_ERR_NO_RESOURCES;
-    default:
-        net_say(why,
-                "UDP port %u of this address is taken: by another user, by another program, or by "
-                "the kernel's rdma_rxe (lsmod), which takes it on all addresses",
-                process->udp_port);
-        return RI_ERR_ADDRESS_IN_USE;
+    default: say_who(process, &group->key, why); return RI_ERR_ADDRESS_IN_USE;
     }
 }
 
