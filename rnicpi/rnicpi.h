@@ -1326,8 +1326,8 @@ static inline enum ri_status ri_option_text(const struct ri_host *host, const ch
  */
 
 enum ri_device_flags {
-    /* {on-request} Not for who takes all devices: it is shown to who names it, or asks for its
-     * kind. */
+    /* {on-request} A program that takes all devices does not get it: one that names it, or asks for
+     * its kind, does. */
     RI_DEVICE_ON_REQUEST = 1u << 0,
 };
 

@@ -12,7 +12,7 @@ struct ual_interface {
     const char *name, *provider, *device;
     enum ri_transport transport;
     bool usable;
-    bool on_request; /* not for who takes all: for who names it, or asks for its kind */
+    bool on_request; /* shown to programs that name it, or ask for its kind, alone */
     const char *reason, *advice;
 };
 struct ual_provider {
