@@ -113,7 +113,7 @@ static void drop_entries(struct ri_mem_cq *cq, const struct ri_cq_source *source
 
 /* ---- with no lock held ---- */
 
-static void tell_host(struct ri_mem_cq *cq)
+static void notify_host(struct ri_mem_cq *cq)
 {
     static const struct ri_event overflow = {
         .size = sizeof(overflow),
@@ -156,7 +156,7 @@ void ri_cq_source_remove(struct ri_cq_source *source)
     cq->sources--;
     made_room(cq);
     pthread_mutex_unlock(&cq->lock);
-    tell_host(cq);
+    notify_host(cq);
 }
 
 bool ri_cq_collect(struct ri_cq_source *source)
@@ -176,7 +176,7 @@ void ri_cq_deliver(struct ri_mem_cq *cq)
 {
     unsigned int up_to = atomic_load(&cq->collects), before = atomic_load(&cq->delivered);
 
-    tell_host(cq);
+    notify_host(cq);
     while ((int)(up_to - before) > 0 &&
            !atomic_compare_exchange_weak(&cq->delivered, &before, up_to))
         ;
@@ -197,7 +197,7 @@ uint32_t ri_mem_cq_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     taken += take(cq, count - taken, wc + taken);
     made_room(cq);
     pthread_mutex_unlock(&cq->lock);
-    tell_host(cq);
+    notify_host(cq);
     return taken;
 }
 
@@ -214,7 +214,7 @@ enum ri_status ri_mem_cq_arm(struct ri_cq *base, enum ri_arm kind, uint32_t coun
             fire(cq);
     }
     pthread_mutex_unlock(&cq->lock);
-    tell_host(cq);
+    notify_host(cq);
     return status;
 }
 
@@ -304,6 +304,6 @@ enum ri_status ri_mem_cq_resize(struct ri_mem_cq *cq, uint32_t depth)
     }
     pthread_mutex_unlock(&cq->lock);
     free(fresh);
-    tell_host(cq);
+    notify_host(cq);
     return status;
 }

@@ -304,7 +304,7 @@ static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *o
 }
 
 /* Three-way: the Reply is told before the QP is attached, once. */
-static void tell_accept(struct kal_connection *c, const struct mpa_startup_frame *reply)
+static void report_accept(struct kal_connection *c, const struct mpa_startup_frame *reply)
 {
     struct ri_connection_event event = {
         .type = RI_CONNECTION_ACCEPTED,
@@ -337,7 +337,7 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
         return;
     }
     if (!cm_has_qp(c)) {
-        tell_accept(c, reply);
+        report_accept(c, reply);
         return;
     }
     status = cm_hand_over(c, &handover);

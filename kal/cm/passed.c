@@ -128,8 +128,8 @@ static struct cm_passed *find(struct table *table, const struct kal_rnic *rnic,
     return NULL;
 }
 
-static void tell_one(struct cm_passed *p, const struct kal_rnic *rnic,
-                     const struct cm_stream_ops *ops, const union address *address)
+static void report_passed(struct cm_passed *p, const struct kal_rnic *rnic,
+                          const struct cm_stream_ops *ops, const union address *address)
 {
     char wanted[120], has[120];
     union address bound;
@@ -156,7 +156,7 @@ static void tell(struct table *table, const struct kal_rnic *rnic, const struct 
     for (struct cm_passed *p = table->sockets; p < table->sockets + table->count; p++)
         if (choice_of(p, rnic) == BY_NAME && !atomic_load(&p->used) &&
             !atomic_exchange(&p->told, true))
-            tell_one(p, rnic, ops, address);
+            report_passed(p, rnic, ops, address);
 }
 
 /* NULL: none was passed. */

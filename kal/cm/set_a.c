@@ -307,7 +307,7 @@ static const char *withdrawn(const struct kal_connection *c)
 }
 
 /* Refuses a request that is not reported. Lane, locked. */
-static void tell_refusal(struct kal_connection *c)
+static void refuse_unreported(struct kal_connection *c)
 {
     struct ri_service_reply reply = { .size = sizeof(reply), .status = RI_SERVICE_REJECTED };
     const struct ri_privileged_ops *ops = &c->rnic->ops;
@@ -324,7 +324,7 @@ static void refuse(struct kal_connection *c)
     contract(c->claimed);
     cm_listener_leave(c, false);
     if (c->state != CM_ENDED)
-        tell_refusal(c);
+        refuse_unreported(c);
     c->state = CM_ENDED;
     make_orphan(c);
 }
@@ -448,7 +448,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
         cm_passive_run(c);
     } else {
         c->state = CM_ENDED;
-        tell_refusal(c);
+        refuse_unreported(c);
         make_orphan(c);
     }
     if (cm_leave(&c->guard, &run))

@@ -96,7 +96,7 @@ static void host_qp_event(const struct ri_host *host, void *qp_context,
 
     if (kal_cm_qp_event(rnic, qp_context, event) || rnic->upper->qp_event(qp_context, event))
         return;
-    if (!atomic_exchange(&rnic->told_of_none, true))
+    if (!atomic_exchange(&rnic->none_reported, true))
         kal_rnic_log(rnic, RI_LOG_ERROR,
                      "provider %s tells event %d of a queue pair that is not there: it is dropped",
                      rnic->provider->name, (int)event->type);

@@ -183,7 +183,7 @@ static enum ri_status reject_unreadable(struct kal_provider *provider, int error
                   text_of("check the file and its permissions"));
 }
 
-static enum ri_status look_into(struct kal_provider *provider, bool *fits)
+static enum ri_status probe_file(struct kal_provider *provider, bool *fits)
 {
     int fd = open(provider->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct kal_elf_summary summary;
@@ -223,7 +223,7 @@ static bool is_known(const struct kal_provider *list, struct kal_provider *provi
     struct stat about;
 
     if (stat(provider->path, &about))
-        return false; /* look_into reports the reason */
+        return false; /* probe_file reports the reason */
     provider->device = about.st_dev;
     provider->inode = about.st_ino;
     LL_FOREACH (list, other) {
@@ -251,7 +251,7 @@ static enum ri_status add_file(struct kal *kal, const char *folder, const char *
         provider_free(provider);
         return RI_OK;
     }
-    status = look_into(provider, &fits);
+    status = probe_file(provider, &fits);
     provider->usable = status == RI_OK && fits;
     LL_APPEND(*list, provider);
     return status;

@@ -99,7 +99,7 @@ struct kal_rnic {
     /* Converted sockets of consumers, and failed conversions; used by cm */
     _Atomic uint64_t conversions, conversions_failed;
     /* The log has an event of a QP that is not there */
-    atomic_bool told_of_none;
+    atomic_bool none_reported;
     /* NULL: none */
     struct kal_filters *filters;
     /* NULL: off */

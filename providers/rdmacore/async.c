@@ -105,7 +105,7 @@ static void established(struct rnic *rnic, struct qp *qp)
  */
 static void fatal(struct qp *qp)
 {
-    qp_look(qp);
+    qp_collect(qp);
     if (!qp->rnic->drowsy || !atomic_load(&qp->filler_status))
         qp_end(qp, RI_EVENT_QP_FATAL, "the device reports a QP error");
 }

@@ -281,7 +281,7 @@ static void find_cause(struct connection *c)
         return;
     if (atomic_load(&qp->state) == RI_QPS_RTS)
         /* under the CQs' locks: a thread that has polled a failure is counted in upcalls */
-        qp_look(qp);
+        qp_collect(qp);
     while (atomic_load(&qp->upcalls) > 1)
         sched_yield(); /* that thread reports the failure first */
     if (!c->rnic->iwarp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))

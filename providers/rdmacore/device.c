@@ -212,7 +212,7 @@ static bool resizes_cqs(const struct rnic *rnic)
 }
 
 /* A datagram must fit a packet of any port. */
-static void look_at_other_ports(struct rnic *rnic)
+static void check_other_ports(struct rnic *rnic)
 {
     struct ibv_port_attr port;
 
@@ -238,7 +238,7 @@ static int look(struct rnic *rnic)
         return error;
     rdmacore_attributes(rnic, &device, &port);
     rdmacore_find_hardware(rnic, &device.orig_attr);
-    look_at_other_ports(rnic);
+    check_other_ports(rnic);
     if (resizes_cqs(rnic))
         rnic->attr.features |= RI_FEATURE_CQ_RESIZE;
     return 0;

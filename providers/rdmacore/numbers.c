@@ -243,7 +243,7 @@ static enum ri_status to_error(struct qp *qp)
 {
     atomic_store(&qp->ended, true);
     qp_to_error(qp);
-    qp_tell_peer(qp);
+    qp_notify_peer(qp);
     return RI_OK;
 }
 

@@ -106,13 +106,13 @@ static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
     attr->max_inline = qp->max_inline;
 }
 
-bool qp_tell(struct qp *qp)
+bool qp_index(struct qp *qp)
 {
     HASH_ADD(hh, qp->recv_cq->by_number, number, sizeof(qp->number), qp);
     return qp->hh.tbl != NULL;
 }
 
-void qp_untell(struct qp *qp)
+void qp_unindex(struct qp *qp)
 {
     if (!qp->hh.tbl)
         return;
@@ -121,14 +121,14 @@ void qp_untell(struct qp *qp)
 }
 
 /* False: out of memory. */
-static bool tell_number(struct qp *qp)
+static bool index_number(struct qp *qp)
 {
     bool told;
 
     if (!qp->srq)
         return true;
     spinlock_lock(&qp->recv_cq->lock);
-    told = qp_tell(qp);
+    told = qp_index(qp);
     spinlock_unlock(&qp->recv_cq->lock);
     return told;
 }
@@ -181,7 +181,7 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     if (error)
         goto destroy_ibv;
     error = ENOMEM;
-    if (!tell_number(qp))
+    if (!index_number(qp))
         goto destroy_ibv;
     enter(qp);
     give_attr(qp, attr);
@@ -290,7 +290,7 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
 
     if (qp_is_attached(qp))
         return RI_ERR_BUSY;
-    qp_tell_peer(qp);
+    qp_notify_peer(qp);
     detach(qp);
     silence(qp);
     error = rdmacore_errno(rdmacore->destroy_qp(qp->ibv));
@@ -300,7 +300,7 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
     }
     rdmacore_windows_leave(qp);
     spinlock_lock(&qp->recv_cq->lock);
-    qp_untell(qp);
+    qp_unindex(qp);
     spinlock_unlock(&qp->recv_cq->lock);
     if (qp->datagram)
         forget_headers(qp);

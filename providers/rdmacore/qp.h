@@ -333,7 +333,7 @@ void qp_set_state(struct qp *qp, enum ri_qp_state state);
 /* Moves to ERROR and flushes, from any state. No lock of a queue held. */
 void qp_to_error(struct qp *qp);
 /* The QP is in ERROR, or goes: the peer is told, where it does not see it. */
-void qp_tell_peer(struct qp *qp);
+void qp_notify_peer(struct qp *qp);
 /* Flushes: first takes the completions that the device has, then flushes all other requests. */
 void qp_flush(struct qp *qp);
 /* Asks the device whether the QP is in error. */
@@ -342,7 +342,7 @@ bool qp_has_failed(struct qp *qp);
 void qp_connected(struct qp *qp);
 void qp_swept(struct ri_timer *timer);
 /* Moves its completions to the stash; one in error ends the QP. */
-void qp_look(struct qp *qp);
+void qp_collect(struct qp *qp);
 /* Its device has failed: ends the QP and flushes all work. */
 void qp_lost(struct qp *qp, const char *detail);
 /* The connection has ended for this reason: reports it once, and disconnects the peer. No lock
@@ -354,8 +354,8 @@ void qp_request_failed(struct qp *qp);
 /* ---- qp.c ---- */
 /* Enters the QP by the device's number, which identifies receives of its SRQ. False: out of memory.
  * The earlier number is removed. Under the lock of recv_cq. */
-bool qp_tell(struct qp *qp);
-void qp_untell(struct qp *qp);
+bool qp_index(struct qp *qp);
+void qp_unindex(struct qp *qp);
 /* Returns an error number. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out);
 

@@ -18,11 +18,11 @@ static int exchange(struct qp *qp, struct ibv_qp *fresh)
     spinlock_lock(&qp->sq.lock);
     spinlock_lock(&qp->rq.lock);
     spinlock_lock(&cq->lock);
-    qp_untell(qp);
+    qp_unindex(qp);
     qp->ibv = fresh;
     qp->number = fresh->qp_num;
     if (qp->srq)
-        told = qp_tell(qp);
+        told = qp_index(qp);
     spinlock_unlock(&cq->lock);
     spinlock_unlock(&qp->rq.lock);
     spinlock_unlock(&qp->sq.lock);
@@ -78,7 +78,7 @@ static enum ri_status to(struct qp *qp, const struct ri_qp_modify *modify)
     case RI_QPS_RTS: return qp->datagram ? datagram_start(qp) : RI_ERR_NOT_SUPPORTED;
     case RI_QPS_ERROR:
         qp_to_error(qp);
-        qp_tell_peer(qp);
+        qp_notify_peer(qp);
         return RI_OK;
     /* disconnect leads to CLOSING, connect and accept lead to RTS */
     default: return RI_ERR_NOT_SUPPORTED;

@@ -114,7 +114,7 @@ void qp_flush(struct qp *qp)
     cq_fire(qp->recv_cq);
 }
 
-void qp_look(struct qp *qp)
+void qp_collect(struct qp *qp)
 {
     cq_drain(qp->send_cq, NULL);
     if (qp->recv_cq != qp->send_cq)
@@ -144,7 +144,7 @@ void qp_swept(struct ri_timer *timer)
 
 /* iWARP: the stream ends with the QP. InfiniBand: the peer must be told, unless the connection
  * outlives its QP. */
-void qp_tell_peer(struct qp *qp)
+void qp_notify_peer(struct qp *qp)
 {
     struct rnic *rnic = qp->rnic;
 
@@ -165,7 +165,7 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
     rnic->host->qp_event(rnic->host, qp->base.context, &event);
     /* Only after this side has ended: the peer's answer is an orderly end, which another thread may
      * report at once. */
-    qp_tell_peer(qp);
+    qp_notify_peer(qp);
 }
 
 void qp_lost(struct qp *qp, const char *detail)

@@ -261,7 +261,7 @@ static unsigned int waiting_on_words(void)
 {
     struct kal_lane_seen seen;
 
-    ual_lane_look(lf_lane, &seen);
+    ual_lane_snapshot(lf_lane, &seen);
     return has_the_place() ? seen.waiters : 0;
 }
 

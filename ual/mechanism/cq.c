@@ -41,7 +41,7 @@ static enum ri_status check(const struct ual_device *device, const struct ual_cq
     return ual_device_alive(device);
 }
 
-static void tell_fired(void *context)
+static void report_fired(void *context)
 {
     struct cq_inside *inside = context;
 
@@ -51,15 +51,15 @@ static void tell_fired(void *context)
         ual_channel_push(inside->channel, &inside->item);
 }
 
-static void tell_more(void *context, uint32_t told, uint32_t asked)
+static void report_more(void *context, uint32_t told, uint32_t asked)
 {
     const struct cq_inside *inside = context;
 
     ual_cq_reported_more(&inside->cq, told, asked);
 }
 
-static const struct ual_cq_stash_upper stash_upper = { .fired = tell_fired,
-                                                       .reported_more = tell_more };
+static const struct ual_cq_stash_upper stash_upper = { .fired = report_fired,
+                                                       .reported_more = report_more };
 
 static enum ri_status open_stash(struct cq_inside *inside, const struct ri_rnic_attr *attr)
 {
@@ -260,7 +260,7 @@ void ual_cq_fired(void *cq_context)
     if (inside->stash)
         ual_cq_stash_fired(inside->stash);
     else
-        tell_fired(inside);
+        report_fired(inside);
 }
 
 void ual_cq_error(void *cq_context, const struct ri_event *event)

@@ -78,7 +78,7 @@ size_t ual_lanes_seen(void *rnic_context, struct kal_lane_seen *seen, size_t roo
 
     pthread_mutex_lock(&device->seen_lock);
     for (; device->lanes_shown && count < device->lanes.count && count < room; count++)
-        ual_lane_look(device->lanes.lane[count], &seen[count]);
+        ual_lane_snapshot(device->lanes.lane[count], &seen[count]);
     DL_FOREACH (device->qps, qp)
         if (qp->lane < count)
             seen[qp->lane].qps++;

@@ -29,7 +29,7 @@ static void unaffiliated_event(struct ual_ia *ia, const struct ri_event *report)
 }
 
 /* IT-API has no event of GIDs or addresses: it_ia_query tells those of now. */
-static bool is_told(enum ri_event_type type)
+static bool is_reported(enum ri_event_type type)
 {
     return type != RI_EVENT_GID_CHANGE && type != RI_EVENT_ADDRESS_CHANGE;
 }
@@ -42,7 +42,7 @@ static void async_event(void *context, const struct ri_event *event, const struc
         ual_ia_affiliated_event(ia, event, about->handle);
     else if (event->type == RI_EVENT_RNIC_FATAL || event->type == RI_EVENT_DEVICE_GONE)
         ual_evd_all_dead(ia);
-    else if (is_told(event->type))
+    else if (is_reported(event->type))
         unaffiliated_event(ia, event);
 }
 

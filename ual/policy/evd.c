@@ -232,7 +232,7 @@ static inline bool count_take(struct ual_evd *evd)
 /* A consumer that streams takes completions without a poll for long. Like one that polls it does
  * not need the background thread. The takes are counted in the lane in batches, because consumers
  * of its other EVDs write the same counter. */
-static __attribute__((noinline)) void tell_takes(struct ual_evd *evd)
+static __attribute__((noinline)) void count_takes(struct ual_evd *evd)
 {
     atomic_uint *takes = atomic_load_explicit(&evd->feed.takes, memory_order_relaxed);
 
@@ -259,7 +259,7 @@ enum ri_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
         if (unlikely(evd->notifier.fd >= 0))
             take_with_fd(evd, event);
         else if (unlikely(count_take(evd)))
-            tell_takes(evd);
+            count_takes(evd);
         return RI_OK;
     }
     if (evd->notifier.fd >= 0)

@@ -45,7 +45,7 @@ static uint32_t sharing_room(const struct ual_evd *evd, struct node *node)
     return evd_is_datagram(evd, node) ? evd->datagrams : all - evd->datagrams;
 }
 
-static void tell_of_overflow(struct ual_evd *evd)
+static void report_overflow(struct ual_evd *evd)
 {
     struct ual_ia *ia = ual_ia_of(evd->object.device);
     struct ual_event report = { .async = { .type = RI_EVENT_CQ_OVERFLOW,
@@ -70,7 +70,7 @@ static bool refuse(struct ual_evd *evd)
 static void overflow_begins(struct ual_evd *evd)
 {
     if (atomic_load(&evd->overflow_flags) & UAL_EVD_OVERFLOW_NOTIFY)
-        tell_of_overflow(evd);
+        report_overflow(evd);
     waiters_wake_all(&evd->notifier.waiters);
 }
 

@@ -7,7 +7,7 @@ bool evd_overflow_flags_fit(enum ual_stream stream, uint32_t flags)
     return stream != UAL_STREAM_UNAFFILIATED || !(flags & UAL_EVD_OVERFLOW_NOTIFY);
 }
 
-static void tell_affiliated(struct ual_evd *evd, const struct ri_event *event)
+static void report_affiliated(struct ual_evd *evd, const struct ri_event *event)
 {
     struct ual_ia *ia = ual_ia_of(evd->object.device);
     struct ual_event report = { .async = { .type = event->type, .cause = evd->object.handle } };
@@ -30,7 +30,7 @@ void evd_cq_failed(void *context, const struct ri_event *event)
                 "endpoints may have outstanding",
                 atomic_load(&evd->size));
     }
-    tell_affiliated(evd, event);
+    report_affiliated(evd, event);
     notifier_raise(&evd->notifier);
     waiters_wake_all(&evd->notifier.waiters);
 }

@@ -105,7 +105,7 @@ static void make_room(struct ual_listen *listen)
 }
 
 /* Under the IA's lock, because a listen point leaves the list before its listeners are freed. */
-static void tell_of_room(struct ual_evd *evd)
+static void report_room(struct ual_evd *evd)
 {
     struct ual_ia *ia = ual_ia_of(((struct ual_object *)evd)->device);
     struct ual_listen *listen;
@@ -227,7 +227,7 @@ static enum ri_status create(struct ual_device *device, uint32_t port, struct ua
     if (status != RI_OK)
         goto free_listen;
     ual_evd_bind(evd, 0);
-    ual_evd_report_room(evd, tell_of_room);
+    ual_evd_report_room(evd, report_room);
     status = start_listen(listen, address);
     if (status != RI_OK)
         goto unbind;

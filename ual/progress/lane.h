@@ -46,7 +46,7 @@ bool ual_lane_inside_any(void);
 void ual_lane_forked(void); /* in a forked child, which has no lanes; stores only */
 
 /* Fills in what is seen of it, with no QPs. Any thread; as it is at this moment. */
-void ual_lane_look(struct ual_lane *lane, struct kal_lane_seen *seen);
+void ual_lane_snapshot(struct ual_lane *lane, struct kal_lane_seen *seen);
 
 /* The kal_upper half that lanes supply; lane_context is struct ual_lane. */
 enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,

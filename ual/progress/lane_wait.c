@@ -263,7 +263,7 @@ void ual_lane_delegate(struct ual_lane *lane)
     }
 }
 
-void ual_lane_look(struct ual_lane *lane, struct kal_lane_seen *seen)
+void ual_lane_snapshot(struct ual_lane *lane, struct kal_lane_seen *seen)
 {
     const struct ual_waiter *sleeper, *waiter;
 

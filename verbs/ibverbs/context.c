@@ -205,7 +205,7 @@ tear_down:
     return error;
 }
 
-static void tell_left(const struct vb_context *context)
+static void log_left(const struct vb_context *context)
 {
     ual_log(RI_LOG_INFO,
             "%s: ibv_close_device: completion queues, channels or queue pairs are left; the "
@@ -219,7 +219,7 @@ static int finish(struct vb_context *context)
     enum ri_status status = close_device(context);
 
     if (status == RI_ERR_BUSY) {
-        tell_left(context);
+        log_left(context);
         return 0;
     }
     if (status != RI_OK)
@@ -241,7 +241,7 @@ static int close_import(struct vb_context *context)
     struct vb_context *origin = context->origin;
 
     if (context->cqs || atomic_load(&context->srqs)) {
-        tell_left(context);
+        log_left(context);
         return 0;
     }
     vb_import_end(origin, context);

@@ -154,7 +154,7 @@ static void disconnected(struct rcm_id *id)
     rcm_event_post(id, &id->end, id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-static bool was_told(enum rcm_state state)
+static bool was_reported(enum rcm_state state)
 {
     return state == RCM_CONNECTED || state == RCM_CLOSING || state == RCM_RESPONDED ||
            state == RCM_ESTABLISHING;
@@ -168,7 +168,7 @@ static void over(struct rcm_id *id, enum rcm_input input, enum rdma_cm_event_typ
 
     if (!rcm_step(id, input, &was))
         return;
-    if (was_told(was)) {
+    if (was_reported(was)) {
         rcm_external_drain(id);
         disconnected(id);
         return;
@@ -294,7 +294,7 @@ static void on_release(void *context, struct vb_qp *qp)
     rcm_posts_drop(id);
     id->qp = NULL;
     id->context = vb_context_of(id->ibv.verbs); /* that of the QP may be closed */
-    if (ends && was_told(was)) {
+    if (ends && was_reported(was)) {
         rcm_external_drain(id);
         disconnected(id);
     }

@@ -8,8 +8,8 @@
 
 /* <rdma/rdma_cma.h>: on the passive side responder_resources is the number of Reads that the peer
  * wants to have outstanding. */
-static void tell_depths(struct rcm_id *id, struct rcm_event *event,
-                        const struct ri_connect_request *asked)
+static void report_depths(struct rcm_id *id, struct rcm_event *event,
+                          const struct ri_connect_request *asked)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
     uint32_t ird = asked->depths_valid ? asked->ird : attr->max_ird;
@@ -42,7 +42,7 @@ static struct rcm_id *new_request(struct rcm_listening *listening, struct ual_co
 }
 
 /* Of a fed stream comes no request. Upcall. */
-static void tell_in_vain(struct rcm_listening *listening)
+static void report_no_request(struct rcm_listening *listening)
 {
     struct rcm_event *event = rcm_event_new();
 
@@ -59,7 +59,7 @@ static void describe(struct rcm_id *id, struct rcm_event *event,
         rcm_event_padded(event, data, length, RCM_ROOM_QUESTION);
         return;
     }
-    tell_depths(id, event, asked);
+    report_depths(id, event, asked);
     if (!rcm_is_managed(id)) {
         rcm_event_data(event, data, length);
         return;
@@ -80,7 +80,7 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
 
     if (!rcm_terms_take(listening->context, &data, &length, &terms)) {
         if (listening->fed)
-            tell_in_vain(listening);
+            report_no_request(listening);
         ual_conn_reject(conn, NULL, 0); /* for good: it need not try again */
         return UAL_REQUEST_DROPPED;
     }
@@ -170,7 +170,7 @@ static int listen_on_all(struct rcm_id *id, uint32_t backlog)
 static void on_fed_event(void *context, const struct ri_connection_event *event)
 {
     if (event->type == RI_CONNECTION_FAILED)
-        tell_in_vain(context);
+        report_no_request(context);
 }
 
 static const struct ual_conn_upcalls fed_upcalls = { .request = on_request, .event = on_fed_event };

@@ -90,8 +90,8 @@ struct rs_stream {
 
     /* in: the own ring */
     uint32_t read_at, write_at, filled;
-    uint32_t taken_octets, told_octets;
-    uint32_t taken_messages, told_messages;
+    uint32_t taken_octets, credited_octets;
+    uint32_t taken_messages, credited_messages;
 
     /* out: the peer's ring, and the own send buffer */
     struct rs_hello peer;

@@ -55,8 +55,8 @@ static bool send_message(struct rs_socket *socket, struct rs_message *message,
         before->next = &request;
     if (!post(socket, before ? before : &request, &request, release))
         return false;
-    stream->told_messages = stream->taken_messages;
-    stream->told_octets = stream->taken_octets;
+    stream->credited_messages = stream->taken_messages;
+    stream->credited_octets = stream->taken_octets;
     stream->credit_wanted = false;
     stream->sent_messages++;
     return true;
@@ -174,8 +174,9 @@ static bool owes_credit(const struct rs_socket *socket)
 {
     const struct rs_stream *stream = &socket->stream;
 
-    return stream->taken_messages - stream->told_messages >= socket->options.receive_messages / 2 ||
-           stream->taken_octets - stream->told_octets >= socket->options.ring_size / 2;
+    return stream->taken_messages - stream->credited_messages >=
+               socket->options.receive_messages / 2 ||
+           stream->taken_octets - stream->credited_octets >= socket->options.ring_size / 2;
 }
 
 static void send_maps(struct rs_socket *socket)

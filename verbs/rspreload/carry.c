@@ -141,7 +141,7 @@ int rp_fall_back(struct rp_socket *socket, int fd)
     return 0;
 }
 
-bool rp_settle(struct rp_socket *socket, int fd)
+bool rp_retry_plain(struct rp_socket *socket, int fd)
 {
     socklen_t length = sizeof(int);
     int error = 0;

@@ -96,7 +96,7 @@ bool rp_listen(struct rp_socket *socket, int fd, int backlog, int *result)
 
 /* ---- accepting ---- */
 
-static void tell_lost(int process, int error)
+static void log_lost(int process, int error)
 {
     static atomic_int told; /* the process */
 
@@ -113,7 +113,7 @@ static int revive(struct rp_socket *socket, int process)
     int made = vb_rsocket_listen_again(atomic_load(&socket->listener));
 
     if (made < 0) {
-        tell_lost(process, errno);
+        log_lost(process, errno);
         return -1;
     }
     atomic_store(&socket->listener, made);

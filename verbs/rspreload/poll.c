@@ -68,7 +68,7 @@ static int settle(const struct list *list)
 
     for (nfds_t i = 0; i < list->count; i++)
         if (list->sockets[i] && (list->kernel[i].revents & POLLERR))
-            count += rp_settle(list->sockets[i], list->fds[i].fd);
+            count += rp_retry_plain(list->sockets[i], list->fds[i].fd);
     return count;
 }
 

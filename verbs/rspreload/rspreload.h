@@ -128,7 +128,7 @@ bool rp_peer_may_be_plain(int error);
 int rp_fall_back(struct rp_socket *socket, int fd);
 /* A connect that was under way has failed (poll reports POLLERR). True: the kernel's socket is
  * connecting or connected. False: getsockopt gives the error. */
-bool rp_settle(struct rp_socket *socket, int fd);
+bool rp_retry_plain(struct rp_socket *socket, int fd);
 
 /* ---- a call that goes to an rsocket ---- */
 

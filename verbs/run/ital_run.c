@@ -146,7 +146,7 @@ static bool set_environment(const char *folder, const struct options *options)
            (!options->as || !setenv("ITAL_VERBS_AS", options->as, 1));
 }
 
-static void tell_libraries(const char *folder)
+static void print_libraries(const char *folder)
 {
     char path[PATH_MAX];
 
@@ -209,7 +209,7 @@ static int find_program(const char *name, char *path)
 static int run(char **argv, const char *path, const struct options *options, const char *folder)
 {
     if (options->verbose)
-        tell_libraries(folder);
+        print_libraries(folder);
     if (!run_preload_before_rpath(path, folder, options->verbose))
         return RUN_FAILED;
     if (!run_warn(path) && !run_has_versions(path, folder))

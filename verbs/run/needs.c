@@ -100,8 +100,8 @@ static bool compare_offer(const char *version, void *arg)
     return !offer->found;
 }
 
-static void tell_lack(const struct needs *needs, const struct elf_need *need,
-                      const struct offer *offer)
+static void report_lack(const struct needs *needs, const struct elf_need *need,
+                        const struct offer *offer)
 {
     const char *loads = needs->user->loader ? ", which the program loads," : "";
 
@@ -136,7 +136,7 @@ static bool check_need(const struct elf_need *need, void *arg)
     elf_definitions(&library->file, compare_offer, &offer);
     if (offer.found)
         return true;
-    tell_lack(needs, need, &offer);
+    report_lack(needs, need, &offer);
     needs->lacking = true;
     return false;
 }

@@ -59,7 +59,7 @@ static bool is_it(int fd, const struct ri_pages_file *found)
            about.st_dev == found->device;
 }
 
-static int look_through(const struct ri_pages_file *found)
+static int examine_file(const struct ri_pages_file *found)
 {
     DIR *folder = opendir("/proc/self/fd");
     const struct dirent *entry;
@@ -81,7 +81,7 @@ static int find_descriptor(const struct ri_pages_file *found)
         return -1;
     if (sscanf(found->name, PREFIX SHARED_MEMORY_NAME, &fd) == 1 && is_it(fd, found))
         return fd;
-    return look_through(found);
+    return examine_file(found);
 }
 
 /* Half of the process's descriptors stay for other things. */

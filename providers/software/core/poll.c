@@ -81,7 +81,7 @@ static void note_seen(struct cq *cq, const struct lane *lane)
 }
 
 /* Coalesced posts wait neither for a pass nor for the end of another thread's pass. */
-static __attribute__((noinline)) void look_without_pass(struct cq *cq)
+static __attribute__((noinline)) void poll_without_pass(struct cq *cq)
 {
     const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
 
@@ -114,7 +114,7 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
         spinlock_unlock(&cq->lock);
     }
     if (emptied)
-        look_without_pass(cq);
+        poll_without_pass(cq);
     return taken;
 }
 
@@ -147,7 +147,7 @@ uint32_t core_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
         if (unlikely(has_blocked(cq)))
             return poll_slowly(cq, count, wc);
         if (!count)
-            look_without_pass(cq);
+            poll_without_pass(cq);
         return 0;
     }
     if (unlikely(!spinlock_try_blind(&cq->lock)))

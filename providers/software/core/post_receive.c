@@ -71,7 +71,7 @@ enum ri_status core_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct 
 
 /* Several QPs may wait for one post: those that get none mark the queue again. The pass reports
  * what other threads leave to tx meanwhile. */
-static __attribute__((noinline)) void tell_qps(struct srq *srq)
+static __attribute__((noinline)) void notify_qps(struct srq *srq)
 {
     struct qp *qp;
 
@@ -89,6 +89,6 @@ enum ri_status core_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
     enum ri_status status = srq_post(srq, wr, bad, &awaited);
 
     if (unlikely(awaited))
-        tell_qps(srq);
+        notify_qps(srq);
     return status;
 }

@@ -216,8 +216,8 @@ static void leave_fiber(const struct qp *qp, void *thread, enum memory_use use)
 static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
 static int (*volatile compare)(const void *, const void *, size_t) = memcmp;
 
-static inline __attribute__((always_inline)) void tell_write(uint8_t *to, const void *from,
-                                                             uint32_t octets)
+static inline __attribute__((always_inline)) void report_write(uint8_t *to, const void *from,
+                                                               uint32_t octets)
 {
     if (__tsan_write_range)
         __tsan_write_range(to, octets);
@@ -225,7 +225,7 @@ static inline __attribute__((always_inline)) void tell_write(uint8_t *to, const 
         copy(to, from, octets);
 }
 
-static inline __attribute__((always_inline)) void tell_read(const uint8_t *at, uint32_t octets)
+static inline __attribute__((always_inline)) void report_read(const uint8_t *at, uint32_t octets)
 {
     if (__tsan_read_range)
         __tsan_read_range((void *)(uintptr_t)at, octets);
@@ -240,38 +240,38 @@ static inline __attribute__((always_inline)) void tell_read(const uint8_t *at, u
 static __attribute__((noinline)) void ital_fills_posted_receive(uint8_t *to, const void *from,
                                                                 uint32_t octets)
 {
-    tell_write(to, from, octets);
+    report_write(to, from, octets);
     STAYS_A_FUNCTION(USE_RECEIVE);
 }
 
 static __attribute__((noinline)) void ital_fills_sink_of_read(uint8_t *to, const void *from,
                                                               uint32_t octets)
 {
-    tell_write(to, from, octets);
+    report_write(to, from, octets);
     STAYS_A_FUNCTION(USE_SINK);
 }
 
 static __attribute__((noinline)) void ital_peer_writes(uint8_t *to, const void *from,
                                                        uint32_t octets)
 {
-    tell_write(to, from, octets);
+    report_write(to, from, octets);
     STAYS_A_FUNCTION(USE_REMOTE_WRITE);
 }
 
 static __attribute__((noinline)) void ital_sends_lent_payload(const uint8_t *at, uint32_t octets)
 {
-    tell_read(at, octets);
+    report_read(at, octets);
     STAYS_A_FUNCTION(USE_PAYLOAD);
 }
 
 static __attribute__((noinline)) void ital_peer_reads(const uint8_t *at, uint32_t octets)
 {
-    tell_read(at, octets);
+    report_read(at, octets);
     STAYS_A_FUNCTION(USE_REMOTE_READ);
 }
 
-static void tell_access_of_write(uint8_t *to, const void *from, uint32_t octets,
-                                 enum memory_use use)
+static void report_access_of_write(uint8_t *to, const void *from, uint32_t octets,
+                                   enum memory_use use)
 {
     switch (use) {
     case USE_RECEIVE: ital_fills_posted_receive(to, from, octets); break;
@@ -343,7 +343,7 @@ void sanitizer_place(const struct qp *qp, uint8_t *to, const void *from, uint32_
 
     if (fiber) {
         thread = enter_fiber(qp, fiber, use);
-        tell_access_of_write(to, from, octets, use);
+        report_access_of_write(to, from, octets, use);
         leave_fiber(qp, thread, use);
     }
     memcpy(to, from, octets);

@@ -35,7 +35,8 @@ static void first_message_missing(struct iwarp_qp *qp)
         return;
     if (iwarp_rnic(rnic)->options.first_message_wait_ns)
         rx_end_holding(qp);
-    else if (wq_pending(&qp->core.sq) && !atomic_exchange(&iwarp_rnic(rnic)->holding_told, true))
+    else if (wq_pending(&qp->core.sq) &&
+             !atomic_exchange(&iwarp_rnic(rnic)->holding_reported, true))
         ri_log(rnic->host, RI_LOG_WARNING,
                "QP %u: its requests wait for the peer's first message, because the active side "
                "speaks first (RFC 5044 7.1.2); if the peer's program waits, too, option "

@@ -33,7 +33,7 @@ static uint64_t before(uint64_t now, uint64_t age)
     return age < now ? now - age : 1;
 }
 
-static void look_at(struct stream *stream, uint64_t deadline)
+static void check_stream(struct stream *stream, uint64_t deadline)
 {
     const struct ri_host *host = stream->lane->rnic->host;
 
@@ -64,7 +64,7 @@ static ssize_t idle_send(struct stream *stream, const struct iovec *iov, int cou
     stream->llp->waits(stream, &wait);
     stream->acks.looked_at = now;
     begin_wait(stream, &wait, wait.probes ? before(now, (wait.probes - 1) * interval) : 0);
-    look_at(stream, clock_after(now, between_looks(stream)));
+    check_stream(stream, clock_after(now, between_looks(stream)));
     return stream->llp->send(stream, iov, count);
 }
 
@@ -124,6 +124,6 @@ bool llp_acks_check(struct stream *stream, struct iwarp_qp *qp)
         return true;
     last = clock_after(stream->acks.waits_since,
                        iwarp_rnic(stream->lane->rnic)->options.ack_timeout_ns);
-    look_at(stream, stream->acks.waits_since && last > now && last < next ? last : next);
+    check_stream(stream, stream->acks.waits_since && last > now && last < next ? last : next);
     return false;
 }

@@ -18,7 +18,7 @@ static void tell(struct stream *stream, enum ri_direction direction, const struc
 }
 
 /* The first `sent` octets of the list. */
-static void tell_sent(struct stream *stream, const struct iovec *iov, size_t sent)
+static void record_sent(struct stream *stream, const struct iovec *iov, size_t sent)
 {
     int whole = 0;
 
@@ -40,7 +40,7 @@ static ssize_t capture_send(struct stream *stream, const struct iovec *iov, int 
     tell(stream, RI_TRANSMIT, NULL, RI_CAPTURE_HOLD);
     sent = stream->captured->send(stream, iov, count);
     if (sent > 0)
-        tell_sent(stream, iov, (size_t)sent);
+        record_sent(stream, iov, (size_t)sent);
     tell(stream, RI_TRANSMIT, NULL, RI_CAPTURE_RELEASE);
     return sent;
 }

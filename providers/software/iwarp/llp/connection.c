@@ -35,8 +35,8 @@
 #include <utlist.h>
 
 /* Between two looks at what the peer of a bad close has acknowledged. */
-#define LOOK_FIRST_NS CLOCK_NS_PER_MS
-#define LOOK_LAST_NS  (64 * CLOCK_NS_PER_MS)
+#define POLL_FIRST_NS CLOCK_NS_PER_MS
+#define POLL_LAST_NS  (64 * CLOCK_NS_PER_MS)
 
 static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_handover *handover)
 {
@@ -377,17 +377,17 @@ static bool is_acknowledged(struct stream *stream)
     return !wait.octets;
 }
 
-static void look_later(struct stream *stream)
+static void poll_later(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
     uint64_t next;
 
     rx_assert_held(stream);
-    if (!stream->closing.look_ns)
-        stream->closing.look_ns = LOOK_FIRST_NS;
-    else if (stream->closing.look_ns < LOOK_LAST_NS)
-        stream->closing.look_ns *= 2;
-    next = clock_after(clock_now(), stream->closing.look_ns);
+    if (!stream->closing.poll_ns)
+        stream->closing.poll_ns = POLL_FIRST_NS;
+    else if (stream->closing.poll_ns < POLL_LAST_NS)
+        stream->closing.poll_ns *= 2;
+    next = clock_after(clock_now(), stream->closing.poll_ns);
     stream->closing.looks = next < stream->closing.until;
     stream->timer.deadline = stream->closing.looks ? next : stream->closing.until;
     host->timer_set(host, stream->lane->base.context, &stream->timer);
@@ -410,7 +410,7 @@ void stream_continue_close(struct stream *stream, bool *ended)
         return;
     if (bad && !is_acknowledged(stream)) {
         if (!stream->closing.looks)
-            look_later(stream);
+            poll_later(stream);
         return;
     }
     *ended = true;

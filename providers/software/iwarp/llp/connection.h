@@ -123,9 +123,9 @@ struct stream_closing {
     bool starting;
     /* Octets arrived meanwhile that are neither. */
     bool spoken_to;
-    /* The timer is set for a look at what the peer has acknowledged, `look_ns` after the last. */
+    /* The timer is set for a look at what the peer has acknowledged, `poll_ns` after the last. */
     bool looks;
-    uint64_t look_ns;
+    uint64_t poll_ns;
     /* CLOCK_MONOTONIC ns: the bound of the close. */
     uint64_t until;
     /* Output that is still to be sent. */

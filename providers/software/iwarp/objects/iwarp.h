@@ -385,7 +385,7 @@ struct iwarp_rnic {
     /* Memory of all stashes (rx/rx_stash.c). */
     atomic_ullong stash_octets;
     /* The log has said that requests wait for a peer's first message. */
-    atomic_bool holding_told;
+    atomic_bool holding_reported;
     /* Connections that ended because answers were behind too many Sends without a receive. */
     atomic_ullong stuck_ends;
 };

@@ -103,7 +103,7 @@ bool rx_direct_begin(struct iwarp_qp *qp, struct stream *stream, const uint8_t *
 }
 
 /* Counts what is placed as a segment, and makes the header that of the rest. */
-static void keep_rest(struct iwarp_qp *qp, struct stream *stream, const struct target *target)
+static void keep_remainder(struct iwarp_qp *qp, struct stream *stream, const struct target *target)
 {
     uint32_t placed = stream->partial.placed, rest = target->segment.payload_len - placed;
     uint8_t *header = stream->partial.octets;
@@ -152,7 +152,7 @@ ssize_t rx_direct_read(struct iwarp_qp *qp, struct stream *stream, size_t *behin
         return -EAGAIN;
     }
     stream->partial.placed += octets;
-    keep_rest(qp, stream, &target);
+    keep_remainder(qp, stream, &target);
     memcpy(at, stream->partial.octets, target.front);
     *behind = (size_t)got - octets;
     return target.front;
