@@ -69,7 +69,7 @@ static bool still_listens(struct kal_listener *l)
     union address bound;
     const char *why = l->rnic->cm->stream_ops->unlike(l->fd, &bound);
 
-    cm_assert_run(&l->guard);
+    cm_assert_run(&l->lifetime);
     if (!why)
         return true;
     l->watch = NULL;
@@ -97,7 +97,7 @@ static bool turn_away(struct kal_listener *l)
     int spare = atomic_exchange(&cm->spare_fd, -1), fd, error;
     union address peer;
 
-    cm_assert_run(&l->guard);
+    cm_assert_run(&l->lifetime);
     atomic_fetch_add_explicit(&l->no_descriptor, 1, memory_order_relaxed);
     kal_rnic_log(l->rnic, RI_LOG_ERROR,
                  "listener %s: out of file descriptors, connections are turned away; raise the "
@@ -116,7 +116,7 @@ static bool turn_away(struct kal_listener *l)
 /* Pauses until that time, or until cm_listener_room. Lane, locked. */
 static void pause_accept(struct kal_listener *l, uint64_t until)
 {
-    cm_assert_run(&l->guard);
+    cm_assert_run(&l->lifetime);
     l->paused = true;
     l->rnic->upper->rewatch(l->watch, 0);
     if (until == CLOCK_NEVER)
@@ -133,40 +133,40 @@ bool cm_start_up(struct kal_listener *listener, struct kal_connection *connectio
     const struct sockaddr *local = &c->stream.local.any;
     const struct sockaddr *peer = &c->stream.peer.any;
 
-    pthread_mutex_lock(&c->guard.lock); /* it can be seen already: kal_cm_connections */
+    pthread_mutex_lock(&c->lifetime.lock); /* it can be seen already: kal_cm_connections */
     cm_addresses(&c->stream);
     if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer)) {
-        pthread_mutex_unlock(&c->guard.lock);
+        pthread_mutex_unlock(&c->lifetime.lock);
         return false;
     }
     if (!cm_count(c)) { /* which says so itself */
         cm_reset_on_close(&c->stream);
-        pthread_mutex_unlock(&c->guard.lock);
+        pthread_mutex_unlock(&c->lifetime.lock);
         return false;
     }
     cm_capture(c);
-    cm_hold(&l->guard);
+    cm_hold(&l->lifetime);
     c->listener = l;
     c->role = &cm_passive_role;
     c->state = CM_STARTING;
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     DL_APPEND2(l->starting, c, listed_prev, listed_next);
     c->listed = c->fresh = true;
     c->startup->began = clock_now();
     l->half_open++;
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
 
     cm_deadline(c, clock_after(c->startup->began, l->rnic->cm->options.request_timeout));
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
         cm_reset_on_close(&c->stream);
-        pthread_mutex_unlock(&c->guard.lock);
+        pthread_mutex_unlock(&c->lifetime.lock);
         cm_log_memory(l);
         if (!cm_claim(c))
             return true;
         cm_remove(l, c);
         return false;
     }
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return true;
 }
 
@@ -174,7 +174,7 @@ static struct kal_connection *oldest_start_up(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
-    cm_assert_locked(&l->guard);
+    cm_assert_locked(&l->lifetime);
     DL_FOREACH2 (l->starting, c, listed_next)
         if (c->fresh && !c->claimed)
             break;
@@ -187,9 +187,9 @@ static void evict(struct kal_listener *l, struct kal_connection *oldest)
 {
     uint32_t count = l->half_open;
 
-    cm_assert_run(&l->guard);
+    cm_assert_run(&l->lifetime);
     cm_unlist(l, oldest);
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     atomic_fetch_add_explicit(&l->crowded, 1, memory_order_relaxed);
     kal_rnic_log(l->rnic, RI_LOG_WARNING,
                  "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
@@ -199,7 +199,7 @@ static void evict(struct kal_listener *l, struct kal_connection *oldest)
                                           : "raise half_open or lower request_timeout");
     cm_reset_on_close(&oldest->stream);
     kal_connection_destroy(oldest);
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
 }
 
 /* True: a peer waits, or a peer has sent something. */
@@ -214,7 +214,7 @@ static bool has_room(struct kal_listener *l)
     struct kal_connection *oldest;
     uint64_t end;
 
-    cm_assert_run(&l->guard);
+    cm_assert_run(&l->lifetime);
     if (l->undecided + l->queued >= l->backlog) {
         pause_accept(l, CLOCK_NEVER);
         return false;
@@ -249,10 +249,10 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         cm_log_memory(l);
         return;
     }
-    pthread_mutex_lock(&c->guard.lock);
+    pthread_mutex_lock(&c->lifetime.lock);
     c->stream.fd = fd;
     c->stream.peer = *peer;
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     if (!cm_start_up(l, c))
         kal_connection_destroy(c);
     else if (l->passed)
@@ -265,7 +265,7 @@ static bool make_descriptor(struct kal_listener *l)
 {
     struct kal_connection *oldest = oldest_start_up(l);
 
-    cm_assert_run(&l->guard);
+    cm_assert_run(&l->lifetime);
     if (!readable(l, l->fd))
         return false;
     if (oldest && oldest->startup->began + GRACE <= clock_now() &&
@@ -281,7 +281,7 @@ static bool make_descriptor(struct kal_listener *l)
 
 static void log_system_memory(struct kal_listener *l, int error)
 {
-    cm_assert_locked(&l->guard);
+    cm_assert_locked(&l->lifetime);
     atomic_fetch_add_explicit(&l->no_memory, 1, memory_order_relaxed);
     kal_rnic_log(
         l->rnic, RI_LOG_ERROR,
@@ -292,15 +292,15 @@ static void log_system_memory(struct kal_listener *l, int error)
 /* Lane, locked; the lock is released for each connection. */
 static void accept_some(struct kal_listener *l)
 {
-    cm_assert_run(&l->guard);
-    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead && !l->stopped && has_room(l); i++) {
+    cm_assert_run(&l->lifetime);
+    for (int i = 0; i < ACCEPTS_PER_RUN && !l->lifetime.dead && !l->stopped && has_room(l); i++) {
         union address peer;
         int fd, error = accept_one(l, &fd, &peer);
 
         if (!error) {
-            pthread_mutex_unlock(&l->guard.lock);
+            pthread_mutex_unlock(&l->lifetime.lock);
             take(l, fd, &peer);
-            pthread_mutex_lock(&l->guard.lock);
+            pthread_mutex_lock(&l->lifetime.lock);
         } else if (error == EAGAIN || error == EWOULDBLOCK) {
             return;
         } else if (error == EMFILE || error == ENFILE) {
@@ -319,11 +319,11 @@ void cm_accept_ready(void *arg, uint32_t events)
     struct kal_listener *l = arg;
     struct cm_run run;
 
-    if (!cm_enter(&l->guard, &run))
+    if (!cm_enter(&l->lifetime, &run))
         return;
     if (!(events & (EPOLLHUP | EPOLLERR)) || still_listens(l))
         accept_some(l);
-    if (cm_leave(&l->guard, &run))
+    if (cm_leave(&l->lifetime, &run))
         cm_listener_free(l);
 }
 
@@ -333,7 +333,7 @@ void cm_accept_resumed(struct ri_timer *timer)
                                                              offsetof(struct kal_listener, resume));
     struct cm_run run;
 
-    if (!cm_enter(&l->guard, &run))
+    if (!cm_enter(&l->lifetime, &run))
         return;
     if (l->watch) { /* otherwise ended, or set A, which accepts by itself */
         cm_open_spare(l->rnic->cm);
@@ -342,6 +342,6 @@ void cm_accept_resumed(struct ri_timer *timer)
         accept_some(l);
     }
     cm_show_next(l);
-    if (cm_leave(&l->guard, &run))
+    if (cm_leave(&l->lifetime, &run))
         cm_listener_free(l);
 }

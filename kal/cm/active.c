@@ -37,7 +37,7 @@ static enum ri_status begin(struct kal_connection *c)
 {
     enum ri_status status;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     c->state = CM_CONNECTING;
     status = cm_watch(c, EPOLLOUT);
     if (!status)
@@ -98,7 +98,7 @@ static enum ri_status check(const struct kal_connection *c, const struct ri_qp *
 {
     socklen_t length = kal_address_length(param->destination);
 
-    if (c->state != CM_IDLE || c->guard.dead)
+    if (c->state != CM_IDLE || c->lifetime.dead)
         return RI_ERR_INVALID_STATE;
     if (!length || (param->private_data_length && !param->private_data))
         return RI_ERR_INVALID_ARGUMENT;
@@ -114,7 +114,7 @@ static enum ri_status start(struct kal_connection *c, struct ri_qp *qp,
     char text[120];
     int error;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     if (status)
         return status;
     want(c, param);
@@ -158,7 +158,7 @@ static void connect_again(struct kal_connection *c)
 {
     int error = open_stream(c);
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     if (error)
         cm_fail_errno(c, "TCP connect", error);
     else if (begin(c))
@@ -174,7 +174,7 @@ static void fall_back(struct kal_connection *c)
     char text[120];
     size_t n;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REQUESTED && !c->startup->retried);
     kal_address_text(&c->startup->destination.any, text, sizeof(text));
     kal_rnic_log(
@@ -268,7 +268,7 @@ static void rejected(struct kal_connection *c, const struct mpa_startup_frame *r
         .depths_valid = reply->enhanced,
     };
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REQUESTED);
     cm_close_stream(c);
     cm_detach(c);
@@ -299,7 +299,7 @@ static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *o
         return;
     }
     cm_hand_over(c, &handover);
-    if (!c->guard.dead)
+    if (!c->lifetime.dead)
         fail_refused(c, outcome);
 }
 
@@ -330,7 +330,7 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
     };
     enum ri_status status;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REQUESTED);
     if (cm_rendezvous_conclude(c) == CM_RENDEZVOUS_REFUSED) {
         cm_fail_not_local(c);
@@ -341,7 +341,7 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
         return;
     }
     status = cm_hand_over(c, &handover);
-    if (c->guard.dead)
+    if (c->lifetime.dead)
         return;
     if (status)
         cm_fail_hand_over(c, status);
@@ -402,7 +402,7 @@ static void read_reply(struct kal_connection *c)
 {
     ssize_t got = cm_read(&c->stream);
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REQUESTED);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return;
@@ -417,7 +417,7 @@ static void send_request(struct kal_connection *c)
 {
     int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REQUESTED);
     if (done < 0)
         no_reply(c, errno);
@@ -430,7 +430,7 @@ static void connected(struct kal_connection *c)
 {
     int error = c->startup->connect_error;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_CONNECTING);
     if (!error)
         error = c->stream.ops->connected(c->stream.fd);
@@ -455,7 +455,7 @@ static void connected(struct kal_connection *c)
 
 void cm_active_run(struct kal_connection *connection)
 {
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     if (connection->state == CM_CONNECTING)
         connected(connection);
     else if (connection->state == CM_AGAIN)
@@ -515,10 +515,10 @@ enum ri_status cm_active_connect(struct kal_connection *connection, struct ri_qp
 {
     enum ri_status status;
 
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
     status = start(connection, qp, param);
     if (status == RI_OK)
         connection->role = &active_role;
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     return status;
 }

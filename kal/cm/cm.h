@@ -5,7 +5,7 @@
 #define ITAL_KAL_CM_H
 
 #include "kal/host/host.h"
-#include "guard.h"
+#include "lifetime.h"
 #include "kind.h"
 #include "manager.h"
 #include "mpa_startup.h"
@@ -118,7 +118,7 @@ struct cm_role {
 };
 
 struct kal_connection {
-    struct cm_guard guard;
+    struct cm_lifetime lifetime;
     /* That of its first RNIC; it does not change */
     const struct cm_kind *kind;
     enum cm_state state;
@@ -140,7 +140,7 @@ struct kal_connection {
     bool initiator;
     /* The provider owns the stream, or the hand-over is under way */
     bool handed;
-    /* Under guard.lock. awaits_qp: connect or accept had no QP; parked: only the QP is missing */
+    /* Under lifetime.lock. awaits_qp: connect or accept had no QP; parked: only that is missing */
     bool awaits_qp, parked;
 
     /* What this side announces, and the agreed result. */
@@ -183,7 +183,7 @@ struct kal_connection {
 #define CM_NAME_ROOM 80
 
 struct kal_listener {
-    struct cm_guard guard;
+    struct cm_lifetime lifetime;
     struct kal_rnic *rnic;
     void *lane;
     void *context;
@@ -196,16 +196,16 @@ struct kal_listener {
     /* Host order; 0: it takes no IPv4 peers by an address of IPv4 */
     uint16_t ipv4_port;
     struct ri_watch *watch;
-    /* Resumes accepting; set with guard.lock held */
+    /* Resumes accepting; set with lifetime.lock held */
     struct ri_timer resume;
     /* Expires when ual has room for queued requests */
     struct ri_timer room;
-    /* Bound address, for logs; under guard.lock until kal_listen has returned */
+    /* Bound address, for logs; under lifetime.lock until kal_listen has returned */
     char name[CM_NAME_ROOM];
     /* Limits: undecided and queued requests; start-ups with an incomplete Request */
     uint32_t backlog, half_open_max;
 
-    /* Under guard.lock. Numbers of connections in `starting`, in `queue`, and reported */
+    /* Under lifetime.lock. Numbers of connections in `starting`, in `queue`, and reported */
     uint32_t half_open, queued, undecided;
     /* CLOCK_MONOTONIC ns when ual last kept a reported request */
     uint64_t taken_at;
@@ -266,7 +266,7 @@ struct cm_error cm_error_of(int error);
 void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options);
 
 /* ---- connection.c ----
- * "Lane": inside a run of the connection's lane. "Locked": guard.lock is held. */
+ * "Lane": inside a run of the connection's lane. "Locked": lifetime.lock is held. */
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context);
 /* Called after the last reference is dropped. */
 void cm_connection_free(struct kal_connection *connection);

@@ -46,14 +46,14 @@
  * kal_connection_info has the values that this event lacks. If the peer's first FPDU does not
  * arrive, the provider reports an ended event instead.
  *
- * Lock order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's watch and
- * timer_set are leaves and are called under them. unwatch and timer_cancel wait for a running
- * handler: they are called under a lock only in the object's own lane, where no handler can run at
- * the same time. Upcalls and qp_modify are called with no lock; local_make, local_take and
- * local_drop under guard.lock: of the host they call unwatch alone, for descriptors whose handler
- * takes no lock of kal.
+ * Lock order: lifetime.lock of a connection, then of a listener or linger, cm->lock. The host's
+ * watch and timer_set are leaves and are called under them. unwatch and timer_cancel wait for a
+ * running handler: they are called under a lock only in the object's own lane, where no handler can
+ * run at the same time. Upcalls and qp_modify are called with no lock; local_make, local_take and
+ * local_drop under lifetime.lock: of the host they call unwatch alone, for descriptors whose
+ * handler takes no lock of kal.
  *
- * Lifetime. A run enters the object's guard: it takes a reference and an entry in `runs`.
+ * Lifetime. A run enters the object's lifetime: it takes a reference and an entry in `runs`.
  * Destroying sets `dead`, waits until no other thread is inside, then removes the watch and the
  * timers. Handlers that come late see `dead` and return. A destroy call from inside an upcall of
  * the same object does not wait for itself: the last reference frees the memory.
@@ -75,7 +75,7 @@
 
 static void run_state(struct kal_connection *c)
 {
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     if (c->role)
         c->role->run(c);
 }
@@ -85,11 +85,11 @@ void cm_run_now(struct kal_connection *connection)
     struct kal_connection *c = connection;
     struct cm_run run;
 
-    if (!cm_enter(&c->guard, &run))
+    if (!cm_enter(&c->lifetime, &run))
         return;
     if (c->watch)
         run_state(c);
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 
@@ -109,10 +109,10 @@ static void scheduled_run(struct ri_timer *timer)
     struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, soon));
     struct cm_run run;
 
-    if (!cm_enter(&c->guard, &run))
+    if (!cm_enter(&c->lifetime, &run))
         return;
     run_state(c);
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 
@@ -121,11 +121,11 @@ static void expired(struct ri_timer *timer)
     struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, deadline));
     struct cm_run run;
 
-    if (!cm_enter(&c->guard, &run))
+    if (!cm_enter(&c->lifetime, &run))
         return;
     if (c->role)
         c->role->expired(c);
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 
@@ -135,11 +135,11 @@ static void rendezvous_ready(void *arg, uint32_t events)
     struct cm_run run;
 
     (void)events;
-    if (!cm_enter(&c->guard, &run))
+    if (!cm_enter(&c->lifetime, &run))
         return;
     if (c->startup && cm_rendezvous_run(c))
         run_state(c);
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 
@@ -148,11 +148,11 @@ static void rendezvous_expired(struct ri_timer *timer)
     struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, rendezvous.limit));
     struct cm_run run;
 
-    if (!cm_enter(&c->guard, &run))
+    if (!cm_enter(&c->lifetime, &run))
         return;
     if (cm_rendezvous_expired(c))
         run_state(c);
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 
@@ -169,7 +169,7 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
         return NULL;
     }
     c->stream.octets = c->startup->in;
-    cm_guard_init(&c->guard);
+    cm_lifetime_init(&c->lifetime);
     c->kind = rnic->cm->kind;
     c->rnic = rnic;
     c->lane = lane;
@@ -193,7 +193,7 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
 void cm_connection_free(struct kal_connection *connection)
 {
     cm_startup_end(connection);
-    cm_guard_end(&connection->guard);
+    cm_lifetime_end(&connection->lifetime);
     free(connection);
 }
 
@@ -257,7 +257,7 @@ enum ri_status cm_watch(struct kal_connection *connection, uint32_t events)
     const struct kal_upper *upper = connection->rnic->upper;
     uint32_t before = connection->watched;
 
-    cm_assert_locked(&connection->guard);
+    cm_assert_locked(&connection->lifetime);
     connection->watched = events;
     if (connection->watch)
         return before == events ? RI_OK : upper->rewatch(connection->watch, events);
@@ -276,7 +276,7 @@ void cm_unwatch(struct kal_connection *connection)
 
 void cm_deadline(struct kal_connection *connection, uint64_t deadline)
 {
-    cm_assert_locked(&connection->guard);
+    cm_assert_locked(&connection->lifetime);
     connection->startup->deadline.deadline = deadline;
     connection->rnic->upper->timer_set(connection->lane, &connection->startup->deadline);
 }
@@ -299,7 +299,7 @@ void cm_cancel_timers(struct kal_connection *connection)
 
 void cm_close_stream(struct kal_connection *connection)
 {
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     cm_unwatch(connection);
     cm_cancel_timers(connection);
     cm_rendezvous_end(connection);
@@ -323,18 +323,18 @@ bool cm_emit(struct kal_connection *connection, struct ri_connection_event *even
     const struct kal_upper *upper = connection->rnic->upper;
     void *context = connection->context;
 
-    cm_assert_run(&connection->guard);
-    if (connection->guard.dead)
+    cm_assert_run(&connection->lifetime);
+    if (connection->lifetime.dead)
         return false;
     if (connection->conversion)
         count_conversion(connection->rnic, event->type);
     event->size = sizeof(*event);
     event->local = address_storage(&connection->stream.local);
     event->peer = address_storage(&connection->stream.peer);
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     upper->connection_event(context, event);
-    pthread_mutex_lock(&connection->guard.lock);
-    return !connection->guard.dead;
+    pthread_mutex_lock(&connection->lifetime.lock);
+    return !connection->lifetime.dead;
 }
 
 /*
@@ -361,7 +361,7 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
     char text[400], address[120];
     va_list args;
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     if (format) {
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);

@@ -142,7 +142,7 @@ static enum ri_status start(struct kal_connection *c, const struct kal_convert_p
 {
     enum ri_status status;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     if (!keep(param->last_message, param->last_message_length, &c->startup->last_words,
               &c->startup->last_length))
         return RI_ERR_NO_RESOURCES;
@@ -175,9 +175,9 @@ static void switch_over(struct kal_connection *c)
     };
     enum ri_status status = cm_hand_over(c, &handover);
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_CONVERTING);
-    if (c->guard.dead)
+    if (c->lifetime.dead)
         return;
     if (status)
         cm_fail(c, RI_REASON_RESOURCES,
@@ -193,7 +193,7 @@ static void say_last_words(struct kal_connection *c)
     int done = cm_write(&c->stream, c->startup->last_words, c->startup->last_length,
                         &c->startup->last_sent);
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_LAST_WORDS);
     if (done < 0) {
         cm_fail_errno(c, "sending the last streaming message", errno);
@@ -215,7 +215,7 @@ static void requested(struct kal_connection *c)
         .ord = c->local.ord,
     };
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     if (cm_passive_reply(c, &param)) {
         cm_fail(c, RI_REASON_PARAMETERS, NULL);
         return;
@@ -275,8 +275,8 @@ enum ri_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
         status = permit(c, param);
     if (status)
         return status;
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->state != CM_IDLE || c->guard.dead) {
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->state != CM_IDLE || c->lifetime.dead) {
         status = RI_ERR_INVALID_STATE;
         goto unlock;
     }
@@ -313,6 +313,6 @@ enum ri_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
 uncount:
     cm_uncount(c);
 unlock:
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }

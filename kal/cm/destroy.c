@@ -10,7 +10,7 @@ void cm_connection_end(struct kal_connection *connection)
     struct kal_connection *c = connection;
     struct kal_cm *cm = c->rnic->cm;
 
-    cm_kill(&c->guard);
+    cm_kill(&c->lifetime);
     cm_cancel_timers(c);
     c->kind->end(c);
     if (c->listener)
@@ -19,7 +19,7 @@ void cm_connection_end(struct kal_connection *connection)
     pthread_mutex_lock(&cm->lock);
     DL_DELETE(cm->connections, c);
     pthread_mutex_unlock(&cm->lock);
-    if (cm_drop(&c->guard))
+    if (cm_drop(&c->lifetime))
         cm_connection_free(c);
 }
 

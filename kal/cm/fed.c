@@ -11,9 +11,9 @@ static bool has_room(struct kal_listener *l)
 {
     bool room;
 
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     room = l->undecided + l->queued < l->backlog && l->half_open < l->half_open_max;
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     return room;
 }
 
@@ -31,9 +31,9 @@ enum ri_status kal_listen_feed(struct kal_listener *listener, int fd)
         cm->stream_ops->abort_on_close(fd); /* the caller closes it: no answer to the peer */
         return RI_ERR_NO_RESOURCES;
     }
-    pthread_mutex_lock(&c->guard.lock);
+    pthread_mutex_lock(&c->lifetime.lock);
     error = cm->stream_ops->adopt(fd, &cm->options.stream, &c->stream.fd);
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     if (!error && cm_start_up(l, c))
         return RI_OK;
     if (error)

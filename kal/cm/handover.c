@@ -18,7 +18,7 @@ bool cm_has_qp(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     if (c->awaits_qp) {
         if (!c->parked && !c->initiator) /* the initiator already has a deadline */
             cm_deadline(c, clock_after(clock_now(), c->rnic->cm->options.request_timeout));
@@ -42,8 +42,8 @@ enum ri_status cm_attach_later(struct kal_connection *connection, struct ri_qp *
     struct kal_connection *c = connection;
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->awaits_qp && !c->guard.dead &&
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->awaits_qp && !c->lifetime.dead &&
         (c->state == CM_CONNECTING || c->state == CM_REQUESTED || c->state == CM_AGAIN ||
          c->state == CM_ACCEPTING)) {
         c->awaits_qp = false;
@@ -53,7 +53,7 @@ enum ri_status cm_attach_later(struct kal_connection *connection, struct ri_qp *
             cm_schedule(c);
         status = RI_OK;
     }
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }
 
@@ -95,7 +95,7 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     struct ri_qp *qp;
     int fd = connection->stream.fd;
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     contract(!connection->handed);
     if (status)
         return status;
@@ -121,7 +121,7 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
 
     connection->stream.fd = -1;
     connection->handed = true;
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     status = kal_qp_modify(connection->rnic, qp, &modify);
     pthread_mutex_lock(&cm->lock);
     connection->qp_busy = false;
@@ -129,12 +129,12 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     connection->handover = ++cm->handovers;
     pthread_cond_broadcast(&cm->changed);
     pthread_mutex_unlock(&cm->lock);
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
 
     connection->handed = !status;
     if (status)
         cm_rendezvous_release(connection, handover);
-    if (status && connection->guard.dead) {
+    if (status && connection->lifetime.dead) {
         connection->stream.fd = fd;
         cm_stream_close(&connection->stream, connection->conversion);
     } else if (status) {
@@ -142,7 +142,7 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     } else {
         connection->stream.capture = NULL; /* the provider owns it now */
     }
-    if (connection->guard.dead)
+    if (connection->lifetime.dead)
         return status;
     if (!status) {
         cm_detach(connection);
@@ -183,7 +183,7 @@ void cm_established(struct kal_connection *connection, const void *private_data,
         .depths_valid = agreed->enhanced && !connection->local.own_depths,
     };
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     connection->state = CM_ESTABLISHED;
     if (cm_emit(connection, &event))
         cm_startup_end(connection);
@@ -195,7 +195,7 @@ enum ri_status kal_connection_info(struct kal_connection *connection,
     struct ri_connection_event filled = { .size = info->size, .type = RI_CONNECTION_ESTABLISHED };
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
     if (connection->handed) {
         filled.ird = connection->agreed.ird;
         filled.ord = connection->agreed.ord;
@@ -205,6 +205,6 @@ enum ri_status kal_connection_info(struct kal_connection *connection,
         memcpy(info, &filled, info->size < sizeof(filled) ? info->size : sizeof(filled));
         status = RI_OK;
     }
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     return status;
 }

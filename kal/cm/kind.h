@@ -60,8 +60,8 @@ struct cm_kind {
     /* kal_connection_destroy: ends the connection by cm_connection_end, now or, where it may not,
      * in the next run. Not locked. */
     void (*destroy)(struct kal_connection *connection);
-    /* Its part of cm_connection_end: the stream and its QP, or the provider's object. The guard is
-     * dead, no other thread is inside, the timers are off; not locked. */
+    /* Its part of cm_connection_end: the stream and its QP, or the provider's object. Its lifetime
+     * is dead, no other thread is inside, the timers are off; not locked. */
     void (*end)(struct kal_connection *connection);
 
     /* Begins to listen for a new listener; sets its name. Not locked; requests may be reported

@@ -18,7 +18,7 @@
 #define DRAIN_MAX   (256u * 1024) /* octets; a peer that sends more does not read a Reply */
 
 struct cm_linger {
-    struct cm_guard guard;
+    struct cm_lifetime lifetime;
     struct kal_rnic *rnic;
     void *lane;
     struct cm_stream stream;
@@ -31,7 +31,7 @@ struct cm_linger {
 
 static void linger_free(struct cm_linger *linger)
 {
-    cm_guard_end(&linger->guard);
+    cm_lifetime_end(&linger->lifetime);
     free(linger);
 }
 
@@ -68,11 +68,11 @@ static void end(struct cm_linger *linger)
 /* Called in a run, whose reference is dropped later. */
 static void finish(struct cm_linger *linger)
 {
-    cm_assert_run(&linger->guard);
+    cm_assert_run(&linger->lifetime);
     if (!take(linger)) /* cm_linger_end_all ends it */
         return;
-    linger->guard.dead = true;
-    linger->guard.refs--;
+    linger->lifetime.dead = true;
+    linger->lifetime.refs--;
     end(linger);
 }
 
@@ -84,7 +84,7 @@ static void ready(void *arg, uint32_t events)
     ssize_t n;
 
     (void)events;
-    if (!cm_enter(&linger->guard, &run))
+    if (!cm_enter(&linger->lifetime, &run))
         return;
     n = linger->stream.ops->receive(linger->stream.fd, octets, sizeof(octets));
     if (n > 0) {
@@ -95,7 +95,7 @@ static void ready(void *arg, uint32_t events)
     }
     if (n == 0 || (n < 0 && errno != EAGAIN) || linger->drained > DRAIN_MAX)
         finish(linger);
-    if (cm_leave(&linger->guard, &run))
+    if (cm_leave(&linger->lifetime, &run))
         linger_free(linger);
 }
 
@@ -105,10 +105,10 @@ static void expired(struct ri_timer *timer)
                                                             offsetof(struct cm_linger, timer));
     struct cm_run run;
 
-    if (!cm_enter(&linger->guard, &run))
+    if (!cm_enter(&linger->lifetime, &run))
         return;
     finish(linger);
-    if (cm_leave(&linger->guard, &run))
+    if (cm_leave(&linger->lifetime, &run))
         linger_free(linger);
 }
 
@@ -126,14 +126,14 @@ void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
     linger->stream.octets = NULL;
     stream->fd = -1;
     stream->capture = NULL;
-    cm_guard_init(&linger->guard);
+    cm_lifetime_init(&linger->lifetime);
     linger->rnic = rnic;
     linger->lane = lane;
     linger->timer.expired = expired;
     linger->timer.deadline = clock_after(clock_now(), cm->options.close_timeout);
 
     /* Listing, watch and timer are one step: a run waits for the lock. */
-    pthread_mutex_lock(&linger->guard.lock);
+    pthread_mutex_lock(&linger->lifetime.lock);
     pthread_mutex_lock(&cm->lock);
     room = cm->linger_count < LINGERS_MAX;
     if (room) {
@@ -144,10 +144,10 @@ void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
     if (room && !rnic->upper->watch(lane, linger->stream.fd, EPOLLIN | EPOLLRDHUP, ready, linger,
                                     &linger->watch)) {
         rnic->upper->timer_set(lane, &linger->timer);
-        pthread_mutex_unlock(&linger->guard.lock);
+        pthread_mutex_unlock(&linger->lifetime.lock);
         return;
     }
-    pthread_mutex_unlock(&linger->guard.lock);
+    pthread_mutex_unlock(&linger->lifetime.lock);
     if (!room) {
         cm_stream_close(&linger->stream, false);
         linger_free(linger);
@@ -179,9 +179,9 @@ void cm_linger_end_all(struct kal_rnic *rnic)
         }
         linger->taken = true;
         pthread_mutex_unlock(&cm->lock);
-        cm_kill(&linger->guard);
+        cm_kill(&linger->lifetime);
         end(linger);
-        if (cm_drop(&linger->guard))
+        if (cm_drop(&linger->lifetime))
             linger_free(linger);
         pthread_mutex_lock(&cm->lock);
     }

@@ -172,10 +172,10 @@ enum ri_status cm_listener_open(struct kal_listener *listener, const struct ri_l
     cm_open_spare(l->rnic->cm);
     /* Under the lock: the first run may come before the watch is stored, and the listener is seen
      * already (kal_cm_listeners). */
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     kal_address_text((const struct sockaddr *)bound, l->name, sizeof(l->name));
     status = l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch);
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     return status;
 }
 
@@ -184,7 +184,7 @@ void cm_listener_close(struct kal_listener *listener)
     struct kal_listener *l = listener;
     const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
 
-    contract(l->guard.dead);
+    contract(l->lifetime.dead);
     if (l->watch)
         l->rnic->upper->unwatch(l->watch);
     uncount_taker(l);
@@ -217,7 +217,7 @@ static enum ri_status new_listener(struct kal_rnic *rnic, void *lane_context,
         kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
         return RI_ERR_NO_RESOURCES;
     }
-    cm_guard_init(&l->guard);
+    cm_lifetime_init(&l->lifetime);
     l->rnic = rnic;
     l->lane = lane_context;
     l->context = context;
@@ -272,9 +272,9 @@ enum ri_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
     status = new_listener(rnic, lane_context, address, backlog, context, &l);
     if (status)
         return status;
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     kal_address_text(address, l->name, sizeof(l->name));
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     l->fed = true;
     *listener = l;
     return RI_OK;
@@ -296,30 +296,30 @@ static void end_listed(struct kal_listener *l)
 {
     struct kal_connection *c;
 
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     while (l->starting || l->queue) {
         c = unclaimed(l->starting);
         if (!c)
             c = unclaimed(l->queue);
         if (!c) {
-            cm_guard_wait(&l->guard);
+            cm_lifetime_wait(&l->lifetime);
             continue;
         }
         cm_unlist(l, c);
-        pthread_mutex_unlock(&l->guard.lock);
+        pthread_mutex_unlock(&l->lifetime.lock);
         kal_connection_destroy(c);
-        pthread_mutex_lock(&l->guard.lock);
+        pthread_mutex_lock(&l->lifetime.lock);
     }
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
 }
 
 /* What a run has accepted it reports before the listener is dead. */
 static void stop(struct kal_listener *l)
 {
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     l->stopped = true;
-    cm_guard_wait_others(&l->guard);
-    pthread_mutex_unlock(&l->guard.lock);
+    cm_lifetime_wait_others(&l->lifetime);
+    pthread_mutex_unlock(&l->lifetime.lock);
 }
 
 void kal_listen_destroy(struct kal_listener *listener)
@@ -329,7 +329,7 @@ void kal_listen_destroy(struct kal_listener *listener)
 
     if (l->passed)
         stop(l);
-    cm_kill(&l->guard);
+    cm_kill(&l->lifetime);
     rnic->upper->timer_cancel(l->lane, &l->resume);
     rnic->upper->timer_cancel(l->lane, &l->room);
     rnic->cm->kind->unlisten(l);
@@ -338,6 +338,6 @@ void kal_listen_destroy(struct kal_listener *listener)
     DL_DELETE(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
     kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
-    if (cm_drop(&l->guard))
+    if (cm_drop(&l->lifetime))
         cm_listener_free(l);
 }

@@ -11,8 +11,8 @@ static enum ri_status reserve(struct kal_listener *l, struct kal_connection *c)
 {
     enum ri_status status = RI_OK;
 
-    pthread_mutex_lock(&l->guard.lock);
-    if (l->guard.dead)
+    pthread_mutex_lock(&l->lifetime.lock);
+    if (l->lifetime.dead)
         status = RI_ERR_INVALID_ARGUMENT;
     else if (l->undecided + l->queued >= l->backlog)
         status = RI_ERR_NO_RESOURCES;
@@ -20,18 +20,18 @@ static enum ri_status reserve(struct kal_listener *l, struct kal_connection *c)
         DL_APPEND2(l->starting, c, listed_prev, listed_next);
         c->listed = true;
         l->half_open++;
-        l->guard.refs++;
+        l->lifetime.refs++;
     }
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     return status;
 }
 
 static void unreserve(struct kal_listener *l, struct kal_connection *c)
 {
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     cm_unlist(l, c);
-    l->guard.refs--; /* the caller keeps its listener alive */
-    pthread_mutex_unlock(&l->guard.lock);
+    l->lifetime.refs--; /* the caller keeps its listener alive */
+    pthread_mutex_unlock(&l->lifetime.lock);
 }
 
 enum ri_status cm_change_rnic(struct kal_connection *connection, struct kal_rnic *rnic)
@@ -39,7 +39,7 @@ enum ri_status cm_change_rnic(struct kal_connection *connection, struct kal_rnic
     struct kal_connection *c = connection;
     struct kal_rnic *old = c->rnic;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     contract(c->state == CM_MOVING);
     if (old == rnic)
         return RI_OK;
@@ -63,10 +63,10 @@ static struct ri_watch *begin_move(struct kal_connection *c)
 {
     struct ri_watch *watch;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     contract(c->state == CM_PENDING);
     c->state = CM_MOVING;
-    cm_guard_wait_others(&c->guard);
+    cm_lifetime_wait_others(&c->lifetime);
     watch = c->watch;
     c->watch = NULL;
     return watch;
@@ -87,7 +87,7 @@ static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
 /* If this fails, accept finds the withdrawal. */
 void cm_watch_undecided(struct kal_connection *connection)
 {
-    cm_assert_locked(&connection->guard);
+    cm_assert_locked(&connection->lifetime);
     if (cm_watch(connection, EPOLLIN | EPOLLRDHUP))
         kal_rnic_log(connection->rnic, RI_LOG_ERROR,
                      "out of memory: a request is no longer watched");
@@ -105,17 +105,17 @@ enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listene
 
     if (listener->rnic->kal != c->rnic->kal)
         return RI_ERR_INVALID_ARGUMENT;
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->state != CM_PENDING || c->guard.dead)
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->state != CM_PENDING || c->lifetime.dead)
         goto unlock;
     if (listener->rnic->cm->kind != c->kind) {
         status = RI_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
     watch = begin_move(c);
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     leave_lane(c, watch);
-    pthread_mutex_lock(&c->guard.lock);
+    pthread_mutex_lock(&c->lifetime.lock);
 
     status = reserve(listener, c);
     if (!status) {
@@ -137,7 +137,7 @@ enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listene
     c->kind->await(c);
     cm_schedule(c);
 unlock:
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }
 
@@ -157,19 +157,19 @@ enum ri_status cm_place_start_up(struct kal_connection *connection, struct kal_r
     enum ri_status status = RI_OK;
     struct ri_watch *watch;
 
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->lane == lane_context || c->state != CM_PENDING || c->lifetime.dead)
         goto unlock;
     watch = begin_move(c);
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     leave_lane(c, watch);
-    pthread_mutex_lock(&c->guard.lock);
+    pthread_mutex_lock(&c->lifetime.lock);
     status = cm_change_rnic(c, rnic);
     if (!status)
         c->lane = lane_context;
     c->state = CM_PENDING;
     cm_watch_undecided(c);
 unlock:
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }

@@ -37,13 +37,13 @@ void cm_passive_refuse(struct kal_connection *connection)
 {
     struct kal_listener *listener = connection->listener;
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     contract(connection->claimed);
     connection->state = CM_ENDED;
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     kal_connection_destroy(connection);
     cm_fed_in_vain(listener);
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
 }
 
 /* Ends a start-up that kal still owns. Lane, locked; the caller's run holds a reference. It leaves
@@ -52,15 +52,15 @@ static void discard(struct kal_connection *c, const char *why)
 {
     struct kal_listener *listener = c->listener;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     if (!cm_claim(c)) /* the listener's end has claimed it */
         return;
     if (why)
         log_stranger(c, why);
-    cm_hold(&listener->guard);
+    cm_hold(&listener->lifetime);
     c->kind->refuse(c);
     cm_remove(listener, c);
-    if (cm_drop(&listener->guard))
+    if (cm_drop(&listener->lifetime))
         cm_listener_free(listener);
 }
 
@@ -85,7 +85,7 @@ static void log_late(struct kal_connection *c)
 
 void cm_passive_expired(struct kal_connection *connection)
 {
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     if (connection->state == CM_ACCEPTING && connection->awaits_qp)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "it was accepted, but no queue pair was attached in time (option request_timeout)");
@@ -147,18 +147,18 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     enum cm_place place;
     char name[CM_NAME_ROOM];
 
-    cm_assert_locked(&c->guard);
-    if (!cm_enter(&listener->guard, run))
+    cm_assert_locked(&c->lifetime);
+    if (!cm_enter(&listener->lifetime, run))
         return false;
     place = cm_place_for(listener, c);
     if (place == CM_PLACE_SHOW) {
         cm_unlist_shown(listener, c);
-        pthread_mutex_unlock(&listener->guard.lock);
+        pthread_mutex_unlock(&listener->lifetime.lock);
         return true;
     }
     if (place == CM_PLACE_QUEUE)
         cm_enqueue(listener, c, false);
-    cm_leave(&listener->guard, run); /* not the last reference: this run holds one */
+    cm_leave(&listener->lifetime, run); /* not the last reference: this run holds one */
     if (place != CM_PLACE_NONE)
         return false;
     atomic_fetch_add_explicit(&listener->crowded, 1, memory_order_relaxed);
@@ -183,24 +183,24 @@ static void show(struct kal_connection *c)
     struct cm_run run;
     void *context = NULL;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_SHOWING || c->state == CM_QUEUED);
     if (!promote(c, &run))
         return;
     c->state = CM_PENDING; /* the time limit of the queue ends here */
     describe(c, &request);
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     c->rnic->upper->connection_request(listener->context, c, &request, &context);
-    pthread_mutex_lock(&c->guard.lock);
+    pthread_mutex_lock(&c->lifetime.lock);
     if (c->migrations == migrations)
         c->context = context;
-    pthread_mutex_lock(&listener->guard.lock);
+    pthread_mutex_lock(&listener->lifetime.lock);
     /* After a migration `queued` belongs to the new listener. */
     if (c->migrations != migrations || !c->queued) {
         listener->taken_at = clock_now();
         cm_show_next(listener);
     }
-    if (cm_leave(&listener->guard, &run))
+    if (cm_leave(&listener->lifetime, &run))
         cm_listener_free(listener);
 }
 
@@ -223,7 +223,7 @@ static void no_memory(struct kal_connection *c)
 static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request,
                         size_t used)
 {
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_STARTING);
     if (c->stream.length > used) {
         cm_reset_on_close(&c->stream);
@@ -249,7 +249,7 @@ void cm_passive_check(struct kal_connection *connection)
     enum mpa_startup_result result;
     size_t n;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request,
                                &n);
     if (result == MPA_STARTUP_OK)
@@ -295,7 +295,7 @@ static void log_withdrawn(struct kal_connection *c, const char *why)
 
 static void withdraw(struct kal_connection *c, const char *why)
 {
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_PENDING);
     log_withdrawn(c, why);
     cm_close_stream(c);
@@ -332,7 +332,7 @@ static void finish_accept(struct kal_connection *c)
     const char *gone;
     enum ri_status status;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_ACCEPTING);
     if (!cm_has_qp(c))
         return;
@@ -350,7 +350,7 @@ static void finish_accept(struct kal_connection *c)
         return;
     }
     status = cm_hand_over(c, &handover);
-    if (c->guard.dead)
+    if (c->lifetime.dead)
         return;
     if (status) {
         refuse(c);
@@ -368,7 +368,7 @@ static int say_no(struct kal_connection *c)
 {
     int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     if (done)
         cm_send_end(&c->stream);
     return done;
@@ -378,7 +378,7 @@ static void finish_reject(struct kal_connection *c)
 {
     bool later = c->startup->out_sent < c->startup->out_length && !say_no(c);
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REJECTING);
     if (later && !cm_watch(c, EPOLLOUT))
         return;
@@ -408,7 +408,7 @@ void cm_passive_run(struct kal_connection *connection)
     struct kal_connection *c = connection;
     const char *gone;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     switch (c->state) {
     case CM_STARTING: read_request(c); break;
     case CM_SHOWING: /* migrated to this listener */
@@ -432,7 +432,7 @@ void cm_passive_run(struct kal_connection *connection)
 
 void cm_passive_gone(struct kal_connection *connection)
 {
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     log_withdrawn(connection, "it went away before it was answered");
     connection->state = CM_ENDED;
     discard(connection, NULL);
@@ -468,7 +468,7 @@ enum ri_status cm_passive_reply(struct kal_connection *connection,
     struct mpa_startup_frame request, reply;
     enum mpa_startup_result result;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     if (!parse_request(c, &request))
         return RI_ERR_INVALID_STATE;
     want(c, &request, param);
@@ -492,8 +492,8 @@ enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp
 
     if (param->private_data_length && !param->private_data)
         return RI_ERR_INVALID_ARGUMENT;
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->state == CM_PENDING && !c->guard.dead && !cm_passive_withdrawn(c))
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->state == CM_PENDING && !c->lifetime.dead && !cm_passive_withdrawn(c))
         status = cm_passive_reply(c, param);
     if (!status) {
         c->state = CM_ACCEPTING;
@@ -503,7 +503,7 @@ enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp
             cm_attach(c, qp);
         cm_schedule(c);
     }
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }
 
@@ -518,8 +518,8 @@ enum ri_status cm_passive_reject(struct kal_connection *connection, const void *
 
     if (private_data_length && !private_data)
         return RI_ERR_INVALID_ARGUMENT;
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->state != CM_PENDING || c->guard.dead || !parse_request(c, &request))
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->state != CM_PENDING || c->lifetime.dead || !parse_request(c, &request))
         goto unlock;
     want(c, &request, &nothing);
     result = mpa_startup_reject(&c->local, &request, private_data, private_data_length, &reply);
@@ -543,7 +543,7 @@ enum ri_status cm_passive_reject(struct kal_connection *connection, const void *
     cm_schedule(c);
     status = RI_OK;
 unlock:
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }
 

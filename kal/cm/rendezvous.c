@@ -116,8 +116,8 @@ void cm_rendezvous_end(struct kal_connection *connection)
     struct kal_connection *c = connection;
     struct cm_rendezvous *r;
 
-    if (!c->guard.dead)
-        cm_assert_run(&c->guard);
+    if (!c->lifetime.dead)
+        cm_assert_run(&c->lifetime);
     if (!c->startup)
         return;
     r = of(c);
@@ -382,7 +382,7 @@ enum cm_rendezvous_result cm_rendezvous_listen(struct kal_connection *connection
 {
     const char *why = unfit(connection);
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     contract(connection->state == CM_CONNECTING);
     if (!why)
         why = listen_for_peer(connection);
@@ -496,7 +496,7 @@ enum cm_rendezvous_result cm_rendezvous_conclude(struct kal_connection *connecti
     const struct cm_rendezvous *r = of(c);
     const char *why;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_REQUESTED);
     if (r->state == CM_RENDEZVOUS_TAKING) {
         why = hear_commit(c);
@@ -564,7 +564,7 @@ enum cm_rendezvous_result cm_rendezvous_meet(struct kal_connection *connection)
     const struct cm_rendezvous *r = of(c);
     const char *why = NULL;
 
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->state == CM_ACCEPTING);
     if (r->state == CM_RENDEZVOUS_OFFERED)
         return CM_RENDEZVOUS_WAITS;
@@ -616,7 +616,7 @@ bool cm_rendezvous_run(struct kal_connection *connection)
 {
     struct cm_rendezvous *r = of(connection);
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     if (!r->watch) /* readiness that was noticed before it was unwatched */
         return false;
     if (r->state == CM_RENDEZVOUS_LISTENING) {
@@ -634,7 +634,7 @@ bool cm_rendezvous_run(struct kal_connection *connection)
 
 bool cm_rendezvous_expired(struct kal_connection *connection)
 {
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     if (of(connection)->state != CM_RENDEZVOUS_OFFERED)
         return false;
     stay_on_tcp(connection, "the initiator did not answer in time");
@@ -647,7 +647,7 @@ void cm_rendezvous_give(struct kal_connection *connection, struct ri_llp_handove
 {
     struct cm_rendezvous *r = of(connection);
 
-    cm_assert_run(&connection->guard);
+    cm_assert_run(&connection->lifetime);
     handover->local_fd = -1;
     if (r->state != CM_RENDEZVOUS_AGREED || handover->refuse_code) {
         cm_rendezvous_end(connection);

@@ -29,15 +29,15 @@
 
 void cm_listener_free(struct kal_listener *listener)
 {
-    cm_guard_end(&listener->guard);
+    cm_lifetime_end(&listener->lifetime);
     free(listener);
 }
 
 const char *cm_listener_name(struct kal_listener *listener, char name[CM_NAME_ROOM])
 {
-    pthread_mutex_lock(&listener->guard.lock);
+    pthread_mutex_lock(&listener->lifetime.lock);
     snprintf(name, CM_NAME_ROOM, "%s", *listener->name ? listener->name : "(new)");
-    pthread_mutex_unlock(&listener->guard.lock);
+    pthread_mutex_unlock(&listener->lifetime.lock);
     return name;
 }
 
@@ -61,8 +61,8 @@ void cm_listener_room(struct kal_listener *listener)
     /* kal_listen_room reports the others */
     bool shows = l->queued && l->undecided + 1 == l->backlog;
 
-    cm_assert_locked(&l->guard);
-    if ((!accepts && !shows) || l->guard.dead)
+    cm_assert_locked(&l->lifetime);
+    if ((!accepts && !shows) || l->lifetime.dead)
         return;
     l->resume.deadline = clock_now();
     l->rnic->upper->timer_set(l->lane, &l->resume);
@@ -75,11 +75,11 @@ bool cm_claim(struct kal_connection *connection)
     struct kal_listener *listener = connection->listener;
     bool ours;
 
-    pthread_mutex_lock(&listener->guard.lock);
+    pthread_mutex_lock(&listener->lifetime.lock);
     ours = connection->listed && !connection->claimed;
     if (ours)
         connection->claimed = true;
-    pthread_mutex_unlock(&listener->guard.lock);
+    pthread_mutex_unlock(&listener->lifetime.lock);
     return ours;
 }
 
@@ -87,7 +87,7 @@ static struct kal_connection *first_queued(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
-    cm_assert_locked(&l->guard);
+    cm_assert_locked(&l->lifetime);
     DL_FOREACH2 (l->queue, c, listed_next)
         if (!c->claimed)
             break;
@@ -98,16 +98,16 @@ static struct kal_connection *first_queued(const struct kal_listener *l)
  * but without the connection's lock. */
 void cm_show_next(struct kal_listener *listener)
 {
-    struct kal_connection *c = listener->guard.dead ? NULL : first_queued(listener);
+    struct kal_connection *c = listener->lifetime.dead ? NULL : first_queued(listener);
 
-    cm_assert_locked(&listener->guard);
+    cm_assert_locked(&listener->lifetime);
     if (c)
         cm_schedule(c);
 }
 
 static void unlist(struct kal_listener *listener, struct kal_connection *connection)
 {
-    cm_assert_locked(&listener->guard);
+    cm_assert_locked(&listener->lifetime);
     contract(connection->listed);
     if (connection->queued) {
         DL_DELETE2(listener->queue, connection, listed_prev, listed_next);
@@ -139,11 +139,11 @@ void cm_unlist_shown(struct kal_listener *listener, struct kal_connection *conne
 
 void cm_remove(struct kal_listener *listener, struct kal_connection *connection)
 {
-    pthread_mutex_lock(&listener->guard.lock);
+    pthread_mutex_lock(&listener->lifetime.lock);
     cm_unlist(listener, connection);
     cm_show_next(listener);
-    cm_guard_signal(&listener->guard);
-    pthread_mutex_unlock(&listener->guard.lock);
+    cm_lifetime_signal(&listener->lifetime);
+    pthread_mutex_unlock(&listener->lifetime.lock);
 }
 
 void cm_listener_leave(struct kal_connection *connection, bool undecided)
@@ -152,12 +152,12 @@ void cm_listener_leave(struct kal_connection *connection, bool undecided)
 
     connection->listener = NULL;
     if (undecided) {
-        pthread_mutex_lock(&listener->guard.lock);
+        pthread_mutex_lock(&listener->lifetime.lock);
         listener->undecided--;
         cm_listener_room(listener);
-        pthread_mutex_unlock(&listener->guard.lock);
+        pthread_mutex_unlock(&listener->lifetime.lock);
     }
-    if (cm_drop(&listener->guard))
+    if (cm_drop(&listener->lifetime))
         cm_listener_free(listener);
 }
 
@@ -166,7 +166,7 @@ void cm_listener_leave(struct kal_connection *connection, bool undecided)
 enum cm_place cm_place_for(const struct kal_listener *listener,
                            const struct kal_connection *connection)
 {
-    cm_assert_locked(&listener->guard);
+    cm_assert_locked(&listener->lifetime);
     if (connection->claimed)
         return CM_PLACE_TAKEN;
     if (listener->undecided >= listener->backlog && connection->queued)
@@ -183,8 +183,8 @@ void cm_enqueue(struct kal_listener *listener, struct kal_connection *connection
 {
     struct kal_connection *c = connection;
 
-    cm_assert_locked(&listener->guard);
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&listener->lifetime);
+    cm_assert_locked(&c->lifetime);
     if (c->queued)
         return; /* it is queued already */
     if (c->listed)
@@ -206,10 +206,10 @@ bool cm_stay_queued(struct kal_connection *connection)
     struct kal_listener *listener = connection->listener;
     uint64_t end;
 
-    cm_assert_locked(&connection->guard);
-    pthread_mutex_lock(&listener->guard.lock);
+    cm_assert_locked(&connection->lifetime);
+    pthread_mutex_lock(&listener->lifetime.lock);
     end = clock_after(listener->taken_at, connection->rnic->cm->options.request_timeout);
-    pthread_mutex_unlock(&listener->guard.lock);
+    pthread_mutex_unlock(&listener->lifetime.lock);
     if (!listener->taken_at || end <= clock_now())
         return false;
     connection->startup->queued_until = end;
@@ -221,13 +221,13 @@ void kal_defer(struct kal_connection *connection)
 {
     struct kal_listener *listener;
 
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
     listener = connection->listener;
-    pthread_mutex_lock(&listener->guard.lock);
+    pthread_mutex_lock(&listener->lifetime.lock);
     listener->undecided--;
     cm_enqueue(listener, connection, true);
-    pthread_mutex_unlock(&listener->guard.lock);
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&listener->lifetime.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
 }
 
 void cm_room_made(struct ri_timer *timer)
@@ -236,10 +236,10 @@ void cm_room_made(struct ri_timer *timer)
                                                              offsetof(struct kal_listener, room));
     struct cm_run run;
 
-    if (!cm_enter(&l->guard, &run))
+    if (!cm_enter(&l->lifetime, &run))
         return;
     cm_show_next(l);
-    if (cm_leave(&l->guard, &run))
+    if (cm_leave(&l->lifetime, &run))
         cm_listener_free(l);
 }
 
@@ -262,11 +262,11 @@ void cm_fed_in_vain(struct kal_listener *listener)
     struct ri_connection_event event = { .size = sizeof(event), .type = RI_CONNECTION_FAILED };
     struct cm_run run;
 
-    if (!listener->fed || !cm_enter(&listener->guard, &run))
+    if (!listener->fed || !cm_enter(&listener->lifetime, &run))
         return;
-    pthread_mutex_unlock(&listener->guard.lock);
+    pthread_mutex_unlock(&listener->lifetime.lock);
     listener->rnic->upper->connection_event(listener->context, &event);
-    pthread_mutex_lock(&listener->guard.lock);
-    if (cm_leave(&listener->guard, &run))
+    pthread_mutex_lock(&listener->lifetime.lock);
+    if (cm_leave(&listener->lifetime, &run))
         cm_listener_free(listener);
 }

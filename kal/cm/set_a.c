@@ -53,7 +53,7 @@ static void make_orphan(struct kal_connection *c)
 {
     struct kal_cm *cm = c->rnic->cm;
 
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     contract(c->state == CM_ENDED);
     pthread_mutex_lock(&cm->lock);
     foreign(c)->orphan = true;
@@ -98,9 +98,9 @@ static void run(struct kal_connection *c)
     if (c->state != CM_ENDED) {
         cm_passive_run(c);
     } else if (adopt(c)) {
-        pthread_mutex_unlock(&c->guard.lock);
+        pthread_mutex_unlock(&c->lifetime.lock);
         cm_connection_end(c);
-        pthread_mutex_lock(&c->guard.lock);
+        pthread_mutex_lock(&c->lifetime.lock);
     }
 }
 
@@ -122,11 +122,11 @@ static enum ri_status create(struct kal_connection *connection)
 
     if (status)
         return kal_rnic_answer(status);
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
     foreign(connection)->ri = ri;
     connection->role = &set_a_role;
     connection->state = CM_FOREIGN;
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     return RI_OK;
 }
 
@@ -158,25 +158,25 @@ static enum ri_status decide(struct kal_connection *c)
 {
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->state == CM_PENDING && !c->guard.dead) {
+    pthread_mutex_lock(&c->lifetime.lock);
+    if (c->state == CM_PENDING && !c->lifetime.dead) {
         c->state = CM_FOREIGN;
         status = RI_OK;
     }
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return status;
 }
 
 static enum ri_status decided(struct kal_connection *c, enum ri_status status)
 {
-    pthread_mutex_lock(&c->guard.lock);
+    pthread_mutex_lock(&c->lifetime.lock);
     if (status) {
         c->state = CM_PENDING;
     } else {
         cm_listener_leave(c, true);
         cm_uncount(c);
     }
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     return kal_rnic_answer(status);
 }
 
@@ -266,9 +266,9 @@ static enum ri_status listen_on(struct kal_listener *listener, const struct ri_l
                      "the provider cannot listen: %s", ri_status_name(status));
         return kal_rnic_answer(status);
     }
-    pthread_mutex_lock(&listener->guard.lock); /* it can be seen already: kal_cm_listeners */
+    pthread_mutex_lock(&listener->lifetime.lock); /* it can be seen already: kal_cm_listeners */
     kal_address_text((const struct sockaddr *)bound, listener->name, sizeof(listener->name));
-    pthread_mutex_unlock(&listener->guard.lock);
+    pthread_mutex_unlock(&listener->lifetime.lock);
     foreign_listener(listener)->ri = ri;
     return RI_OK;
 }
@@ -277,7 +277,7 @@ static void unlisten(struct kal_listener *listener)
 {
     struct foreign_listener *l = foreign_listener(listener);
 
-    contract(listener->guard.dead);
+    contract(listener->lifetime.dead);
     if (l->ri)
         listener->rnic->ops.listen_destroy(l->ri);
     l->ri = NULL;
@@ -320,7 +320,7 @@ static void refuse_unreported(struct kal_connection *c)
 
 static void refuse(struct kal_connection *c)
 {
-    cm_assert_run(&c->guard);
+    cm_assert_run(&c->lifetime);
     contract(c->claimed);
     cm_listener_leave(c, false);
     if (c->state != CM_ENDED)
@@ -332,14 +332,14 @@ static void refuse(struct kal_connection *c)
 /* The provider's connection stays in its RNIC; the provider has no lane for it. */
 static enum ri_status migrate(struct kal_connection *c, struct kal_rnic *rnic)
 {
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
     contract(c->state == CM_MOVING);
     return rnic == c->rnic ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 static void await(struct kal_connection *c)
 {
-    cm_assert_locked(&c->guard);
+    cm_assert_locked(&c->lifetime);
 }
 
 static enum ri_status place(struct kal_connection *connection, struct kal_rnic *rnic,
@@ -355,15 +355,15 @@ static void destroy(struct kal_connection *c)
 {
     bool later;
 
-    pthread_mutex_lock(&c->guard.lock);
-    later = cm_inside(&c->guard);
+    pthread_mutex_lock(&c->lifetime.lock);
+    later = cm_inside(&c->lifetime);
     if (later) {
         if (c->listener)
             cm_listener_leave(c, c->state == CM_PENDING);
         c->state = CM_ENDED;
         make_orphan(c);
     }
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
     if (!later)
         cm_connection_end(c);
 }
@@ -373,7 +373,7 @@ static void end(struct kal_connection *c)
 {
     struct ri_connection *ri = foreign(c)->ri;
 
-    contract(c->guard.dead);
+    contract(c->lifetime.dead);
     foreign(c)->ri = NULL;
     if (ri)
         c->rnic->ops.connection_destroy(ri);
@@ -411,14 +411,14 @@ static bool take_in(struct kal_listener *l, struct kal_connection *c,
         !cm_count(c))
         return false;
     keep_request(c, request);
-    cm_hold(&l->guard);
+    cm_hold(&l->lifetime);
     c->listener = l;
     c->state = CM_SHOWING;
-    pthread_mutex_lock(&l->guard.lock);
+    pthread_mutex_lock(&l->lifetime.lock);
     DL_APPEND2(l->starting, c, listed_prev, listed_next);
     c->listed = true;
     l->half_open++;
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     return true;
 }
 
@@ -439,7 +439,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
                      cm_listener_name(l, name));
         return;
     }
-    if (!cm_enter(&c->guard, &run)) /* a connection that has just begun reports nothing */
+    if (!cm_enter(&c->lifetime, &run)) /* a connection that has just begun reports nothing */
         return;
     foreign(c)->ri = connection;
     foreign(c)->datagram = request->datagram;
@@ -451,7 +451,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
         refuse_unreported(c);
         make_orphan(c);
     }
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 
@@ -463,7 +463,7 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     struct cm_run run;
     void *context;
 
-    if (!c || !cm_enter(&c->guard, &run))
+    if (!c || !cm_enter(&c->lifetime, &run))
         return;
     if (event->type == RI_CONNECTION_ESTABLISHED) {
         c->stream.local = address_keep(&event->local);
@@ -478,11 +478,11 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
         cm_passive_gone(c);
         /* otherwise an upcall has destroyed it, and it is being freed */
     } else if (c->state != CM_ENDED) {
-        pthread_mutex_unlock(&c->guard.lock);
+        pthread_mutex_unlock(&c->lifetime.lock);
         rnic->upper->connection_event(context, event);
-        pthread_mutex_lock(&c->guard.lock);
+        pthread_mutex_lock(&c->lifetime.lock);
     }
-    if (cm_leave(&c->guard, &run))
+    if (cm_leave(&c->lifetime, &run))
         cm_connection_free(c);
 }
 

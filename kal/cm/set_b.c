@@ -38,9 +38,9 @@ static enum ri_status disconnect(struct kal_connection *connection, struct ri_qp
 
     (void)private_data;
     (void)private_data_length;
-    pthread_mutex_lock(&connection->guard.lock);
+    pthread_mutex_lock(&connection->lifetime.lock);
     handed = connection->handed;
-    pthread_mutex_unlock(&connection->guard.lock);
+    pthread_mutex_unlock(&connection->lifetime.lock);
     if (!handed)
         return RI_ERR_INVALID_STATE;
     modify.state = RI_QPS_CLOSING;
@@ -56,7 +56,7 @@ static void end(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
 
-    contract(c->guard.dead);
+    contract(c->lifetime.dead);
     cm_unwatch(c);
     cm_rendezvous_end(c);
     cm_reset_unanswered(c);

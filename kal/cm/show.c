@@ -15,11 +15,11 @@
 
 static void copy_listener(struct kal_listener *l, struct kal_listener_seen *seen)
 {
-    if (pthread_mutex_trylock(&l->guard.lock))
+    if (pthread_mutex_trylock(&l->lifetime.lock))
         return;
     seen->known = l->name[0]; /* otherwise it is being created */
     if (!seen->known) {
-        pthread_mutex_unlock(&l->guard.lock);
+        pthread_mutex_unlock(&l->lifetime.lock);
         return;
     }
     snprintf(seen->address, sizeof(seen->address), "%s", l->name);
@@ -30,7 +30,7 @@ static void copy_listener(struct kal_listener *l, struct kal_listener_seen *seen
     seen->backlog = l->backlog;
     seen->paused = l->paused;
     seen->ended = l->ended;
-    pthread_mutex_unlock(&l->guard.lock);
+    pthread_mutex_unlock(&l->lifetime.lock);
     seen->strangers = atomic_load_explicit(&l->strangers, memory_order_relaxed);
     seen->crowded = atomic_load_explicit(&l->crowded, memory_order_relaxed);
     seen->late = atomic_load_explicit(&l->late, memory_order_relaxed);
@@ -88,7 +88,7 @@ static const char *wire_text(const struct kal_connection *c)
 static void copy_connection(struct kal_connection *c, struct kal_connection_seen *seen)
 {
     seen->state = "changing";
-    if (pthread_mutex_trylock(&c->guard.lock))
+    if (pthread_mutex_trylock(&c->lifetime.lock))
         return;
     seen->state = state_text(c->state);
     seen->initiator = c->initiator;
@@ -102,7 +102,7 @@ static void copy_connection(struct kal_connection *c, struct kal_connection_seen
     }
     if (c->startup && c->startup->began)
         seen->age_ns = clock_now() - c->startup->began;
-    pthread_mutex_unlock(&c->guard.lock);
+    pthread_mutex_unlock(&c->lifetime.lock);
 }
 
 size_t kal_cm_connections(struct kal_rnic *rnic, struct kal_connection_seen *seen, size_t room)

@@ -127,9 +127,9 @@ static const char *why_of(const struct fake_connection *c)
 {
     const char *why;
 
-    pthread_mutex_lock(&c->connection->guard.lock);
+    pthread_mutex_lock(&c->connection->lifetime.lock);
     why = c->connection->local_why;
-    pthread_mutex_unlock(&c->connection->guard.lock);
+    pthread_mutex_unlock(&c->connection->lifetime.lock);
     return why;
 }
 

@@ -171,9 +171,9 @@ START_TEST(no_queue_pair_in_time)
 
     ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), RI_OK);
     fake_until(r->context->connection->parked, 10000);
-    pthread_mutex_lock(&r->context->connection->guard.lock);
+    pthread_mutex_lock(&r->context->connection->lifetime.lock);
     cm_deadline(r->context->connection, 1); /* long ago */
-    pthread_mutex_unlock(&r->context->connection->guard.lock);
+    pthread_mutex_unlock(&r->context->connection->lifetime.lock);
     fake_until(r->context->events, 10000);
     ck_assert_uint_eq(fake_log_count("no queue pair was attached in time"), 1);
     ck_assert_int_eq(r->context->last.type, RI_CONNECTION_FAILED);

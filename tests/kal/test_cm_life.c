@@ -182,7 +182,7 @@ START_TEST(destroy_waits_for_the_upcall)
     _Atomic bool done = false;
     pthread_t thread;
     int peer = peer_connect(&at);
-    struct cm_guard *guard = NULL;
+    struct cm_lifetime *lifetime = NULL;
     bool dead = false;
 
     pthread_barrier_init(&inside, NULL, 2);
@@ -191,13 +191,13 @@ START_TEST(destroy_waits_for_the_upcall)
     fake_lane_run_thread(fake.lane);
     peer_send(peer, octets, frame_request(octets, F_C, 1, 0, 0, NULL, 0));
     pthread_barrier_wait(&inside);
-    guard = _i ? &listener->guard : &fake.pool[0].connection->guard;
+    lifetime = _i ? &listener->lifetime : &fake.pool[0].connection->lifetime;
     fake.a_listener_context = listener;
     pthread_create(&thread, NULL, _i ? destroy_listener : destroy_connection, &done);
     while (!dead) { /* until the destroy waits */
-        pthread_mutex_lock(&guard->lock);
-        dead = guard->dead;
-        pthread_mutex_unlock(&guard->lock);
+        pthread_mutex_lock(&lifetime->lock);
+        dead = lifetime->dead;
+        pthread_mutex_unlock(&lifetime->lock);
     }
     ck_assert(!done);
     pthread_barrier_wait(&outside);

@@ -262,9 +262,9 @@ START_TEST(refused_without_a_queue_pair)
     ask_without_qp();
     reply(F_C | F_S, 2, 0x8008, 0x4005, "");
     fake_until(c->connection->parked, 10000);
-    pthread_mutex_lock(&c->connection->guard.lock);
+    pthread_mutex_lock(&c->connection->lifetime.lock);
     cm_deadline(c->connection, 1); /* long ago */
-    pthread_mutex_unlock(&c->connection->guard.lock);
+    pthread_mutex_unlock(&c->connection->lifetime.lock);
     expect_failure(RI_REASON_READ_DEPTH);
     ck_assert_uint_eq(fake_log_count("raise the IRD here or lower the ORD there"), 1);
     ck_assert_uint_eq(fake_log_count("no queue pair was attached"), 0);
@@ -277,9 +277,9 @@ START_TEST(no_queue_pair_in_time)
     ask_without_qp();
     reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     fake_until(c->connection->parked, 10000);
-    pthread_mutex_lock(&c->connection->guard.lock);
+    pthread_mutex_lock(&c->connection->lifetime.lock);
     cm_deadline(c->connection, 1); /* long ago */
-    pthread_mutex_unlock(&c->connection->guard.lock);
+    pthread_mutex_unlock(&c->connection->lifetime.lock);
     expect_failure(RI_REASON_TIMEOUT);
     ck_assert_uint_eq(fake_log_count("no queue pair was attached"), 1);
     ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), RI_ERR_INVALID_STATE);

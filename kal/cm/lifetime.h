@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lifetime of a connection, listener or linger: lock, references, and the threads inside.
  * Rules: connection.c. */
-#ifndef ITAL_KAL_CM_GUARD_H
-#define ITAL_KAL_CM_GUARD_H
+#ifndef ITAL_KAL_CM_LIFETIME_H
+#define ITAL_KAL_CM_LIFETIME_H
 
 #include "base/mutex.h"
 
@@ -21,7 +21,7 @@ struct cm_waiter {
     struct cm_waiter *next;
 };
 
-struct cm_guard {
+struct cm_lifetime {
     pthread_mutex_t lock;
     /* Threads that wait until another one leaves */
     struct cm_waiter *waits;
@@ -32,34 +32,35 @@ struct cm_guard {
 };
 
 /* Begins with one reference, the owner's. */
-void cm_guard_init(struct cm_guard *guard);
+void cm_lifetime_init(struct cm_lifetime *lifetime);
 /* True: the thread is inside, holds the lock and one more reference. */
-bool cm_enter(struct cm_guard *guard, struct cm_run *run);
+bool cm_enter(struct cm_lifetime *lifetime, struct cm_run *run);
 /* The lock is held; it is released. True: free the object. */
-bool cm_leave(struct cm_guard *guard, struct cm_run *run);
+bool cm_leave(struct cm_lifetime *lifetime, struct cm_run *run);
 /* True: this thread is inside. The lock is held. */
-bool cm_inside(struct cm_guard *guard);
+bool cm_inside(struct cm_lifetime *lifetime);
 /* Debug builds check: the lock is held; the thread is inside, too ("Lane, locked"). */
-static inline void cm_assert_locked(const struct cm_guard *guard)
+static inline void cm_assert_locked(const struct cm_lifetime *lifetime)
 {
-    mutex_assert_held(&guard->lock);
+    mutex_assert_held(&lifetime->lock);
 }
-static inline void cm_assert_run(struct cm_guard *guard)
+static inline void cm_assert_run(struct cm_lifetime *lifetime)
 {
-    cm_assert_locked(guard);
-    contract(cm_inside(guard));
+    cm_assert_locked(lifetime);
+    contract(cm_inside(lifetime));
 }
-void cm_hold(struct cm_guard *guard);
+void cm_hold(struct cm_lifetime *lifetime);
 /* True: free the object. */
-bool cm_drop(struct cm_guard *guard);
+bool cm_drop(struct cm_lifetime *lifetime);
 /* Sets `dead` and waits until other threads have left. The lock is not held. */
-void cm_kill(struct cm_guard *guard);
+void cm_kill(struct cm_lifetime *lifetime);
 /* Waits for runs of other threads. The lock is held. */
-void cm_guard_wait_others(struct cm_guard *guard);
-/* Waits for cm_guard_signal, which leaving also does; may return early. Both with the lock held. */
-void cm_guard_wait(struct cm_guard *guard);
-void cm_guard_signal(struct cm_guard *guard);
+void cm_lifetime_wait_others(struct cm_lifetime *lifetime);
+/* Waits for cm_lifetime_signal, which leaving also does; may return early. Both with the lock
+ * held. */
+void cm_lifetime_wait(struct cm_lifetime *lifetime);
+void cm_lifetime_signal(struct cm_lifetime *lifetime);
 /* Call before free. */
-void cm_guard_end(struct cm_guard *guard);
+void cm_lifetime_end(struct cm_lifetime *lifetime);
 
 #endif
