@@ -63,6 +63,23 @@ static void put_entry(struct writer *w, const struct kald_entry *entry)
     put_limits(w, entry->limits);
 }
 
+static void put_octets(struct writer *w, const void *octets, size_t length)
+{
+    memcpy(w->at, octets, length);
+    w->at += length;
+}
+
+static void put_service(struct writer *w, const struct kald_message *m)
+{
+    put32(w, m->deed);
+    put32(w, m->place);
+    put64(w, m->service);
+    put_octets(w, m->address, sizeof(m->address));
+    put32(w, m->scope);
+    put16(w, m->families);
+    put16(w, m->space);
+}
+
 static void put_ask(struct writer *w, const struct kald_message *m)
 {
     switch (m->type) {
@@ -89,9 +106,19 @@ static void put_ask(struct writer *w, const struct kald_message *m)
         put16(w, m->port);
         put32(w, m->scope);
         put32(w, 0);
-        memcpy(w->at, m->address, sizeof(m->address));
-        w->at += sizeof(m->address);
+        put_octets(w, m->address, sizeof(m->address));
         break;
+    case KALD_SLOT: put64(w, 0); break;
+    case KALD_ADDRESS:
+        put_octets(w, m->address, sizeof(m->address));
+        put32(w, m->scope);
+        put32(w, 0);
+        break;
+    case KALD_NUMBERS:
+        put32(w, m->qpn);
+        put32(w, 0);
+        break;
+    case KALD_SERVICE: put_service(w, m); break;
     default: break;
     }
 }
@@ -122,8 +149,20 @@ static void put_answer(struct writer *w, const struct kald_message *m)
         put64(w, 0);
         break;
     case KALD_LISTEN:
+    case KALD_ADDRESS:
         put32(w, m->error);
         put32(w, 0);
+        break;
+    case KALD_SLOT:
+        put32(w, m->slot);
+        put32(w, m->slots);
+        put32(w, m->qpn);
+        put32(w, 0);
+        break;
+    case KALD_SERVICE:
+        put32(w, m->place);
+        put32(w, 0);
+        put64(w, m->service);
         break;
     default: break;
     }
@@ -250,12 +289,39 @@ static void get_listen(struct reader *r, struct kald_message *m)
         expect(r, !m->scope && !memcmp(m->address + 4, (const uint8_t[12]){ 0 }, 12));
 }
 
+static void get_address(struct reader *r, struct kald_message *m)
+{
+    memcpy(m->address, take(r, sizeof(m->address)), sizeof(m->address));
+    m->scope = get32(r);
+}
+
+static void get_qpn(struct reader *r, struct kald_message *m)
+{
+    m->qpn = get32(r);
+    expect(r, m->qpn <= 0xFFFFFFu);
+}
+
+static void get_service(struct reader *r, struct kald_message *m)
+{
+    uint32_t deed = get32(r);
+
+    expect(r, deed < KALD_DEEDS);
+    m->deed = deed < KALD_DEEDS ? (enum kald_deed)deed : KALD_BIND;
+    m->place = get32(r);
+    m->service = get64(r);
+    get_address(r, m);
+    m->families = get16(r);
+    expect(r, !(m->families & ~(KALD_IPV4 | KALD_IPV6 | KALD_REUSE)));
+    m->space = get16(r);
+}
+
 /* What a client asks. */
 static void get_ask(struct reader *r, struct kald_message *m)
 {
     switch (m->type) {
     case KALD_HELLO:
-        m->flags = get_flags(r, KALD_OBSERVER);
+        m->flags = get_flags(r, KALD_OBSERVER | KALD_ROCE);
+        expect(r, m->flags != (KALD_OBSERVER | KALD_ROCE));
         expect(r, get32(r) == 0);
         get_counts(r, m->counts);
         break;
@@ -270,6 +336,16 @@ static void get_ask(struct reader *r, struct kald_message *m)
     case KALD_GIVE: get_give(r, m); break;
     case KALD_STATS: m->cursor = get64(r); break;
     case KALD_LISTEN: get_listen(r, m); break;
+    case KALD_SLOT: expect(r, get64(r) == 0); break;
+    case KALD_ADDRESS:
+        get_address(r, m);
+        expect(r, get32(r) == 0);
+        break;
+    case KALD_NUMBERS:
+        get_qpn(r, m);
+        expect(r, get32(r) == 0);
+        break;
+    case KALD_SERVICE: get_service(r, m); break;
     default: r->wrong = true; break;
     }
 }
@@ -341,9 +417,22 @@ static void get_answer(struct reader *r, struct kald_message *m)
         break;
     case KALD_STATS: get_stats(r, m); break;
     case KALD_LISTEN:
+    case KALD_ADDRESS:
         m->error = get32(r);
         expect(r, get32(r) == 0);
         expect(r, (m->status == KALD_FAILED) == (m->error != 0));
+        break;
+    case KALD_SLOT:
+        m->slot = get32(r);
+        m->slots = get32(r);
+        get_qpn(r, m);
+        expect(r, get32(r) == 0);
+        expect(r, m->status != KALD_OK || (m->slots == KALD_SLOTS && m->slot < m->slots));
+        break;
+    case KALD_SERVICE:
+        m->place = get32(r);
+        expect(r, get32(r) == 0);
+        m->service = get64(r);
         break;
     default: r->wrong = true; break;
     }

@@ -14,6 +14,11 @@
  *   POLICY   ask: generation 8, length 8, a descriptor           answer: generation 8, 0 8
  *   LISTEN   ask: flags 4, family 2 (4, 6), port 2, scope 4, 0 4, address 16
  *            answer: error 4, 0 4, a descriptor if status is OK
+ *   SLOT     ask: 0 8             answer: slot 4, slots 4, QPN 4, 0 4, a descriptor if status is OK
+ *   ADDRESS  ask: GID 16, scope 4, 0 4             answer: error 4, 0 4, a descriptor likewise
+ *   NUMBERS  ask: QPN 4, 0 4      no answer
+ *   SERVICE  ask: deed 4, place 4, service 8, GID 16, scope 4, families 2, space 2
+ *            answer: place 4, 0 4, service 8
  *
  * Counts are absolute: the total of a kind that the client holds, used or not. So a message that
  * comes twice changes nothing. Both ends take the total of the client's last message: a GIVE makes
@@ -47,6 +52,12 @@ enum kald_type {
     /* Of kald: a new policy */
     KALD_POLICY,
     KALD_LISTEN,
+    /* RoCE over UDP, of clients that have greeted with KALD_ROCE: a slot, and a socket on which
+     * MADs come; the slot's socket of an address; QPNs are used up to this one; services */
+    KALD_SLOT,
+    KALD_ADDRESS,
+    KALD_NUMBERS,
+    KALD_SERVICE,
     KALD_TYPES
 };
 
@@ -61,8 +72,19 @@ enum kald_status {
     KALD_STATUSES
 };
 
-/* Roles. An observer only reads STATS, and gets no policy. */
-enum { KALD_OBSERVER = 1 };
+/* Roles, of which a client has one at most, and then holds nothing and gets no policy. An observer
+ * only reads STATS; the other one only uses RoCE over UDP. */
+enum { KALD_OBSERVER = 1, KALD_ROCE = 2 };
+/* Slots of an address, and QPNs that a client may use before it sends NUMBERS, counted in steps of
+ * the slots. */
+#define KALD_SLOTS         128u
+#define KALD_NUMBERS_AHEAD 256u
+/* Services of all clients. */
+#define KALD_SERVICES 1024u
+/* Deeds of SERVICE: take it; take a free port of the space; hear its requests; give it back. */
+enum kald_deed { KALD_BIND, KALD_BIND_ANY, KALD_HEAR, KALD_UNBIND, KALD_DEEDS };
+/* Families: all addresses of IPv4, of IPv6, where the GID is 0; others may have it too. */
+enum { KALD_IPV4 = 1, KALD_IPV6 = 2, KALD_REUSE = 16 };
 /* Flags of TAKE: raise RLIMIT_MEMLOCK, too; ask no other client to give back. */
 enum { KALD_RAISE = 1, KALD_ALONE = 2 };
 /* Flags of LISTEN: an IPv6 socket takes no IPv4 peers; SO_REUSEPORT. */
@@ -102,8 +124,15 @@ struct kald_message {
     uint64_t length; /* POLICY: octets of the text */
     /* LISTEN */
     uint16_t family, port; /* 4 or 6 */
-    uint32_t scope, error;
+    uint32_t scope, error; /* ADDRESS, SERVICE, too, as `address` (a GID) */
     uint8_t address[16];
+    /* SLOT, NUMBERS */
+    uint32_t slot, slots, qpn;
+    /* SERVICE */
+    enum kald_deed deed;
+    uint32_t place;
+    uint64_t service;
+    uint16_t families, space;
 };
 
 /* Writes the message; the result is its length. The members must be in range. */

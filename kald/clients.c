@@ -161,6 +161,7 @@ void kald_accept(struct kald_source *source, uint32_t events)
     client->kald = kald;
     client->socket = (struct kald_source){ client_ready, fd };
     client->process = (struct kald_source){ process_ready, -1 };
+    client->slot = KALD_SLOTS;
     if (!begin(client))
         free_client(client);
 }
@@ -175,6 +176,7 @@ void kald_sweep(struct kald *kald)
             if (!client->ended)
                 continue;
             kald_account_end(client);
+            kald_roce_end(client);
             DL_DELETE(kald->clients, client);
             kald->client_count--;
             kald->ended_count--;
@@ -223,13 +225,13 @@ static void greet(struct kald_client *client, const struct kald_message *ask)
         .type = KALD_HELLO, .answer = true, .id = ask->id, .generation = client->kald->generation
     };
 
-    if (client->greeted || ((ask->flags & KALD_OBSERVER) && holds_any(ask)) ||
-        !kald_account_hello(client, ask)) {
+    if (client->greeted || (ask->flags && holds_any(ask)) || !kald_account_hello(client, ask)) {
         kald_end(client, "it greets wrongly");
         return;
     }
     client->greeted = true;
-    client->observes = ask->flags & KALD_OBSERVER;
+    client->observes = ask->flags;
+    client->roce = ask->flags & KALD_ROCE;
     memcpy(answer.limits, client->limits, sizeof(answer.limits));
     kald_send_to(client, &answer, -1);
     if (!client->observes)
@@ -258,11 +260,14 @@ static void on_stats(struct kald_client *client, const struct kald_message *ask)
 static void on_message(struct kald_client *client, const struct kald_message *message)
 {
     if (client->greeted == (message->type == KALD_HELLO) ||
-        (client->observes && message->type != KALD_STATS)) {
+        (client->roce && !kald_roce_message(client, message)) ||
+        (client->observes && !client->roce && message->type != KALD_STATS)) {
         kald_end(client, "it sends what is not for it to send");
         return;
     }
-    switch (message->type) {
+    if (client->roce)
+        return;
+    switch ((int)message->type) {
     case KALD_HELLO: greet(client, message); break;
     case KALD_TAKE: kald_account_take(client, message); break;
     case KALD_GIVE:
@@ -273,7 +278,7 @@ static void on_message(struct kald_client *client, const struct kald_message *me
     case KALD_STATS: on_stats(client, message); break;
     case KALD_POLICY: client->generation = message->generation; break;
     case KALD_LISTEN: on_listen(client, message); break;
-    case KALD_TYPES: break;
+    default: kald_end(client, "it sends what is not for it to send"); break;
     }
 }
 

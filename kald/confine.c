@@ -115,6 +115,7 @@ static bool filter_calls(void)
         "shutdown",
         "sigreturn",
         "socket",
+        "socketpair",
         "stat",
         "statfs",
         "statx",

@@ -2,8 +2,8 @@
 /*
  * kald(8): what the processes of one host share. One thread, one epoll; nothing waits but epoll.
  * A client is a socket: what it holds ends with it. Files, from the bottom up: say.c, closing.c,
- * rules.c, process.c, send.c, accounts.c, ports.c, status.c, clients.c, main.c; confine.c stands
- * aside.
+ * rules.c, process.c, send.c, accounts.c, ports.c, those of roce.h, status.c, clients.c, main.c;
+ * confine.c stands aside.
  */
 #ifndef ITAL_KALD_KALD_H
 #define ITAL_KALD_KALD_H
@@ -57,7 +57,8 @@ struct kald_client {
     size_t group_count;
     uint64_t started; /* of the process, in ticks of the system; 0: unknown */
     uint64_t network; /* cookie of its network namespace; 0: unknown */
-    bool greeted, observes, ended;
+    bool greeted, observes, roce, ended;
+    uint32_t slot; /* of RoCE over UDP; KALD_SLOTS: none */
     struct kald_count counts[POLICY_KINDS];
     uint64_t limits[POLICY_KINDS];
     struct kald_take takes[POLICY_KINDS];
@@ -74,6 +75,8 @@ struct kald_client {
 
 /* Places for clients of root beside those of all: whoever takes these keeps root out of nothing. */
 #define KALD_ROOT_CLIENTS 16u
+
+struct kald_roce;
 
 /* Sockets that wait for a child which closes them. */
 #define KALD_HELD_MOST 16u
@@ -96,6 +99,7 @@ struct kald {
     uint8_t *policy_text;
     uint64_t policy_length, generation;
     bool stop;
+    struct kald_roce *roce;
     /* closing.c */
     bool refuses; /* the kernel keeps descriptors away */
     unsigned children, held_count;
@@ -136,6 +140,9 @@ uint64_t kald_rules_limit(const struct kald_client *client, enum policy_kind kin
  * IPv6 takes no IPv4 peers; otherwise the wildcard has to be allowed for both. */
 bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local, bool v6only);
 
+/* No rule forbids this client to listen there. */
+bool kald_rules_listen(const struct kald_client *client, const struct sockaddr *local);
+
 /* ---- send.c: messages to a client, its end ---- */
 
 /* Sends or queues it. A client whose queue is full ends. fd: duplicated where it has to wait. */
@@ -172,6 +179,14 @@ uint64_t kald_account_deadline(const struct kald *kald);
 /* Answers LISTEN. *fd: the socket, which the caller closes; -1: none. */
 void kald_port(const struct kald_client *client, const struct kald_message *ask,
                struct kald_message *answer, int *fd);
+
+/* ---- roce.c: RoCE over UDP ---- */
+
+/* With so many open addresses at most. False: no memory, or no random octets. */
+bool kald_roce_begin(struct kald *kald, unsigned addresses);
+/* Of a client that has greeted for it. False: it is not to be believed. */
+bool kald_roce_message(struct kald_client *client, const struct kald_message *ask);
+void kald_roce_end(struct kald_client *client);
 
 /* ---- process.c: the process behind a client ---- */
 

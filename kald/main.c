@@ -34,6 +34,9 @@
 /* Descriptors of kald itself, and of one client. */
 #define OWN_FILES    (32u + KALD_HELD_MOST)
 #define CLIENT_FILES 2u
+/* Addresses of RoCE over UDP, and descriptors of one. */
+#define ADDRESSES     16u
+#define ADDRESS_FILES (KALD_SLOTS + 1u)
 
 static void notify(const char *state)
 {
@@ -151,19 +154,27 @@ static bool open_socket(struct kald *kald)
     return opened;
 }
 
-/* Each client has a descriptor or two; the hard limit bounds their number. */
-static void fit_files(struct kald *kald)
+/* Each client has a descriptor or two; the hard limit bounds their number. Addresses of RoCE get a
+ * quarter. Returns how many of these there may be. */
+static unsigned fit_files(struct kald *kald)
 {
     rlim_t own = OWN_FILES + CLIENT_FILES * KALD_ROOT_CLIENTS;
     struct rlimit limit;
+    unsigned addresses;
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
-        return;
+        return 0;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+    addresses = limit.rlim_cur / 4u / ADDRESS_FILES < ADDRESSES
+                    ? (unsigned)(limit.rlim_cur / 4u / ADDRESS_FILES)
+                    : ADDRESSES;
+    if (addresses)
+        own += addresses * ADDRESS_FILES + KALD_SLOTS;
     if (limit.rlim_cur < own + CLIENT_FILES * (rlim_t)kald->all_clients)
         kald->all_clients = limit.rlim_cur > own ? (unsigned)((limit.rlim_cur - own) / CLIENT_FILES)
                                                  : 0;
+    return addresses;
 }
 
 static bool open_sources(struct kald *kald)
@@ -319,7 +330,10 @@ int main(int count, char **words)
         return 1;
     if (getenv("JOURNAL_STREAM"))
         kald_number_lines();
-    fit_files(&kald);
+    if (!kald_roce_begin(&kald, fit_files(&kald))) {
+        kald_say(3, "no memory");
+        return 1;
+    }
     if (!open_sources(&kald) || !kald_confine())
         return 1;
     kald_rules_watch(&kald);

@@ -229,3 +229,17 @@ bool kald_rules_port(const struct kald_client *client, const struct sockaddr *lo
         return false;
     return is_port_allowed(client, &place);
 }
+
+bool kald_rules_listen(const struct kald_client *client, const struct sockaddr *local)
+{
+    const struct policy *policy = &client->kald->policy;
+    const struct policy_question question = { .directions = POLICY_LISTEN,
+                                              .local = policy_place_of(local),
+                                              .peer = policy_place_of(NULL),
+                                              .user = client->who.uid,
+                                              .in_group = in_group,
+                                              .arg = client };
+    const struct policy_rule *rule = policy_decide(policy->rules, policy->count, &question);
+
+    return !rule || rule->verdict != POLICY_DENY;
+}

@@ -70,6 +70,24 @@ static uint32_t run(const struct sock_filter *program, uint32_t n, const uint8_t
     return 0;
 }
 
+/* Each slot's filter takes what the choice gives the slot, and nothing else; it has the UDP header
+ * in front. What lacks an octet of the choice goes to nobody. */
+static void filters(uint32_t slots, uint32_t slot, const uint8_t *packet, size_t len)
+{
+    static uint8_t whole[8 + (1u << 16)];
+    struct sock_filter program[STEER_PROGRAM_MAX];
+    uint32_t n = steer_filter(program, slots, slot), taken;
+
+    if (len > sizeof(whole) - 8)
+        return;
+    memcpy(whole + 8, packet, len);
+    FUZZ_CHECK(n <= STEER_PROGRAM_MAX);
+    taken = run(program, n, whole, len + 8);
+    FUZZ_CHECK(!taken || taken == UINT32_MAX);
+    if (taken || len >= 52)
+        FUZZ_CHECK(!taken == (steer_pick(packet, len, slots) != slot));
+}
+
 static void steers(uint32_t slots, const uint8_t *packet, size_t len)
 {
     struct sock_filter program[STEER_PROGRAM_MAX];
@@ -77,6 +95,8 @@ static void steers(uint32_t slots, const uint8_t *packet, size_t len)
 
     FUZZ_CHECK(n <= STEER_PROGRAM_MAX && index <= slots);
     FUZZ_CHECK(run(program, n, packet, len) == index);
+    for (uint32_t slot = 0; slot < slots; slot++)
+        filters(slots, slot, packet, len);
 }
 
 static void asks(const uint8_t *octets, size_t len)

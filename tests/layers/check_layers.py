@@ -36,7 +36,7 @@ CONTRACTS = {
     'itconform': re.compile(r'tools/itconform/octets\.h$'),
     # A raw peer of RoCEv2, which stands on the device's codec and sockets.
     'rawroce': re.compile(r'tools/roce/\w+\.h$'),
-    'providers': re.compile(r'providers/software/roce/(?:codec/\w+|net/(?:net|control))\.h$'),
+    'providers': re.compile(r'providers/software/roce/(?:codec/\w+|net/(?:net|control|steer|ids|gsi_mad|pass_message))\.h$'),
 }
 # The header search path of the compiler, after the including file's own folder.
 INCLUDE_PATH = ['', 'rnicpi', 'sdk', 'kal', 'ual', 'itapi', 'tests/common', 'tools/richeck']
@@ -52,7 +52,8 @@ ALLOWED = {
     'providers': {'rnicpi', 'formats', 'base'},
     'kal': {'rnicpi', 'formats', 'base'},
     # A program beside kal.
-    'kald': {'formats', 'base'},
+    # Of providers: pure functions over packets of RoCE.
+    'kald': {'providers', 'formats', 'base'},
     'ual': {'kal', 'rnicpi', 'base'},
     'itapi': {'ual', 'base'},
     'verbs': {'ual', 'base'},
@@ -72,7 +73,7 @@ ALLOWED = {
     'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'sdk', 'formats', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck', 'itconform', 'rawroce'},
 }
 # Contracts of a floor below that are not for all above it.
-NOT_FOR = {'verbs': {'ual/ual_policy.h'}}
+NOT_FOR = {'verbs': {'ual/ual_policy.h'}, 'kald': {'providers/software/roce/net/net.h', 'providers/software/roce/net/control.h'}}
 # Tests may include private headers of what they test.
 EVERY_FLOOR = {'base', 'formats', 'rnicpi', 'sdk', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {

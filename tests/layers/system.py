@@ -28,6 +28,7 @@ SYMBOLS = [
       'providers/software/roce/net/mailbox': 'MADs that processes of one user pass on to each other',
       'providers/software/roce/net/meet': 'processes of one user whose queue pairs share memory find each other',
       'providers/software/roce/net/share': 'descriptors that processes of one user pass to each other',
+      'providers/software/roce/net/by_kald': 'a connection to kald, and what it has given when it ends',
       'providers/software/roce/net/gids': 'changes of addresses',
       'kal/host/netlink': 'rtnetlink and routes',
       'formats/monitor': 'Unix sockets on which processes show their state',

@@ -5,6 +5,8 @@
  */
 #include "device.h"
 
+#include "providers/software/host/option_reader.h"
+#include "providers/software/roce/net/by_kald.h"
 #include "providers/software/roce/net/holder.h"
 
 #include <arpa/inet.h>
@@ -14,7 +16,9 @@
 
 struct listed {
     struct net_gids gids;
+    uint32_t count;
     struct holder holders[HOLDERS_MAX];
+    bool by_kald; /* root's kald serves: what root has, it may have for all */
 };
 
 static bool is_gone(const uint8_t gid[static GID_LEN])
@@ -48,7 +52,7 @@ static bool has_for_all(const struct net_gids *gids)
 
 /* The first of the addresses, if other users have all of those that count: those for all, or, where
  * there is none, the others. -1: there is one to use. */
-static int find_taken(const struct listed *listed, uint32_t count, struct holder *holder)
+static int find_taken(const struct listed *listed, struct holder *holder)
 {
     const struct net_gids *gids = &listed->gids;
     const bool some = has_for_all(gids);
@@ -60,7 +64,8 @@ static int find_taken(const struct listed *listed, uint32_t count, struct holder
 
         if (is_gone(gid) || (some && !is_for_all(gid)))
             continue;
-        if (holder_of(listed->holders, count, geteuid(), gid, &one) != HOLDER_OTHER)
+        if (holder_of(listed->holders, listed->count, geteuid(), gid, &one) != HOLDER_OTHER ||
+            (listed->by_kald && !one.user && !holder_is_wildcard(&one)))
             return -1;
         if (first < 0) {
             first = (int)i;
@@ -80,7 +85,7 @@ static void put_address(const uint8_t gid[static GID_LEN], char out[static INET6
 #define REASON 160
 
 /* False: nothing is known to be in the way. */
-static bool find_doubt(uint16_t udp_port, char reason[static REASON])
+static bool find_doubt(uint16_t udp_port, const char *kald, char reason[static REASON])
 {
     struct listed *listed = calloc(1, sizeof(*listed));
     char address[INET6_ADDRSTRLEN];
@@ -88,8 +93,11 @@ static bool find_doubt(uint16_t udp_port, char reason[static REASON])
     int taken = -1;
     bool changed;
 
-    if (listed && net_gids_read(&listed->gids, "", &changed) == RI_OK)
-        taken = find_taken(listed, holder_list(udp_port, listed->holders), &holder);
+    if (listed && net_gids_read(&listed->gids, "", &changed) == RI_OK) {
+        listed->count = holder_list(udp_port, listed->holders);
+        listed->by_kald = listed->count && by_kald_is_there(kald);
+        taken = find_taken(listed, &holder);
+    }
     if (taken >= 0) {
         put_address(listed->gids.entry[taken].gid, address);
         snprintf(reason, REASON, "user %u%s has UDP port %u of %s, and no other address is free",
@@ -103,6 +111,8 @@ static bool find_doubt(uint16_t udp_port, char reason[static REASON])
 /* One for the host: its GIDs are the addresses of all network interfaces. */
 enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {
+    struct option_reader reader = { .host = host, .status = RI_OK };
+    const char *kald = option_text(&reader, "kald");
     char reason[REASON];
     struct ri_device device = {
         .size = sizeof(device),
@@ -112,11 +122,10 @@ enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn found, voi
         .flags = RI_DEVICE_ON_REQUEST,
     };
 
-    (void)host;
-    if (find_doubt(GID_UDP_PORT, reason)) {
+    if (reader.status == RI_OK && find_doubt(GID_UDP_PORT, kald, reason)) {
         device.reason = reason;
-        device.advice = "run as that user, or give this host another address; ital-run --as roce "
-                        "needs no UDP port";
+        device.advice = "let root start kald(8) before, by which users share an address; or give "
+                        "this host another address; ital-run --as roce needs no UDP port";
     }
     found(arg, &device);
     return RI_OK;

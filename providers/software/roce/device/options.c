@@ -14,6 +14,7 @@ static void read_net(struct option_reader *reader, struct net_options *options)
     options->slots = (uint16_t)(NET_SLOTS_MIN << option_word(reader, "slots"));
     options->gso = (enum net_switch)option_word(reader, "gso");
     options->gro = (enum net_switch)option_word(reader, "gro");
+    options->kald = option_text(reader, "kald");
 }
 
 enum ri_status roce_read_options(struct roce_rnic *device)

@@ -8,6 +8,8 @@
 
 #include "rnicpi.h"
 
+#include "formats/kald_message.h"
+
 static const struct ri_option option_table[] = {
     RI_OPTION_DEFAULT("local", "no"),
     { "udp_port", "int: 1..65535", "4791", "",
@@ -24,6 +26,9 @@ static const struct ri_option option_table[] = {
     { "slots", "enum: 8|16|32|64|128", "128", "",
       "Processes of this user that can use RoCE over UDP at once. Each address in use takes one "
       "descriptor for each. The first process decides." },
+    { "kald", "path", KALD_SOCKET, "socket",
+      "Where a kald(8) serves by which users share an address; empty: the user of the process that "
+      "opens an address first has it alone." },
     { "remote_invalidate", "bool", "yes", "",
       "Whether a peer may invalidate a region: over the endpoint that linked it, any other where "
       "its protection zone has one endpoint; none with an RMR linked to it. Narrow RMRs are not "

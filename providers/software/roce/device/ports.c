@@ -330,7 +330,10 @@ static void another_process_asks(void *arg, uint32_t events)
     struct roce_rnic *device = arg;
 
     (void)events;
-    net_serve(device->net);
+    if (!net_serve(device->net))
+        ri_log(device->core.host, RI_LOG_ERROR,
+               "kald has ended, and with it its sockets: queue pairs and listeners of this device "
+               "hear nothing any more; open it again");
 }
 
 static void addresses_change(void *arg, uint32_t events)

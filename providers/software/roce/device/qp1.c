@@ -219,6 +219,8 @@ static enum ri_status watch_port(struct roce_port *port)
 {
     const struct ri_host *host = port->rnic->core.host;
 
+    if (net_port_fd(port->net, NET_GSI) < 0)
+        return RI_OK;
     return host->watch(host, port->rnic->core.lanes[0]->base.context,
                        net_port_fd(port->net, NET_GSI), net_port_events(port->net, NET_GSI),
                        port_ready, port, &port->gsi_watch);

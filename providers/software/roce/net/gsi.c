@@ -55,6 +55,8 @@ static enum ri_status open_mailbox(struct gsi *gsi, struct net_why *why)
         return RI_ERR_DEVICE;
     }
     contract(net->mailbox < 0);
+    if (net->by_kald)
+        return RI_OK;
     net->mailbox = mailbox_open(name);
     if (net->mailbox < 0) {
         error = errno;
@@ -100,7 +102,7 @@ void gsi_close(struct gsi *gsi)
     struct net *net = gsi->net;
 
     net_lock();
-    if (!net->process->dead) {
+    if (!net->process->dead && !net->by_kald) {
         services_remove_all(net->process->slots, net->slot);
         atomic_store(&slot_of(gsi, net_slot(net))->mailbox[0], 0);
         atomic_store(&slot_of(gsi, net_slot(net))->mailbox[1], 0);
@@ -113,7 +115,7 @@ void gsi_close(struct gsi *gsi)
 
 int gsi_fd(const struct gsi *gsi)
 {
-    return gsi->net->mailbox;
+    return gsi->net->by_kald ? by_kald_mads(gsi->net->by_kald) : gsi->net->mailbox;
 }
 
 void gsi_count(const struct gsi *gsi, struct gsi_counters *counters)
@@ -128,6 +130,14 @@ void gsi_count(const struct gsi *gsi, struct gsi_counters *counters)
 
 /* ---- services -------------------------------------------------------------------------------- */
 
+static enum ri_status change_by_kald(struct by_kald *by_kald, enum cma_port_space space,
+                                     struct gsi_service *service, uint32_t *binding,
+                                     struct net_why *why)
+{
+    return service ? by_kald_bind(by_kald, space, service, binding, why)
+                   : by_kald_listen(by_kald, *binding, why);
+}
+
 static enum ri_status change(struct gsi *gsi, enum cma_port_space space,
                              struct gsi_service *service, uint32_t *binding, struct net_why *why)
 {
@@ -137,6 +147,8 @@ static enum ri_status change(struct gsi *gsi, enum cma_port_space space,
     net_lock();
     if (net->process->dead)
         net_say(why, "it was opened before a fork");
+    else if (net->by_kald)
+        status = change_by_kald(net->by_kald, space, service, binding, why);
     else if (service)
         status = services_add(net->process->slots, net->slot, space, service, binding, why);
     else
@@ -169,7 +181,9 @@ void gsi_unbind(struct gsi *gsi, uint32_t binding)
     struct net *net = gsi->net;
 
     net_lock();
-    if (!net->process->dead)
+    if (net->by_kald)
+        by_kald_unbind(net->by_kald, binding);
+    else if (!net->process->dead)
         services_remove(net->process->slots, net->slot, binding);
     net_unlock();
 }
@@ -364,13 +378,20 @@ static void unpack(struct gsi *gsi, const uint8_t *octets, size_t len)
         }
 }
 
+static enum mailbox_result receive(const struct gsi *gsi, uint8_t octets[static PASS_MAX],
+                                   size_t *len)
+{
+    return gsi->net->by_kald ? mailbox_take(gsi_fd(gsi), octets, PASS_MAX, len)
+                             : mailbox_receive(gsi->net->mailbox, octets, PASS_MAX, len);
+}
+
 void gsi_serve(struct gsi *gsi)
 {
     uint8_t octets[PASS_MAX];
     size_t len;
 
     for (int i = 0; i < MESSAGES; i++)
-        switch (mailbox_receive(gsi->net->mailbox, octets, sizeof(octets), &len)) {
+        switch (receive(gsi, octets, &len)) {
         case MAILBOX_TAKEN: unpack(gsi, octets, len); break;
         case MAILBOX_FORGED: port_count(&gsi->counters.forged); break;
         default: atomic_store(&slot_of(gsi, net_slot(gsi->net))->queued, 0); return;

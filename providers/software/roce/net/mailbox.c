@@ -131,3 +131,18 @@ enum mailbox_result mailbox_receive(int fd, void *octets, size_t room, size_t *l
     *len = (size_t)got;
     return MAILBOX_TAKEN;
 }
+
+enum mailbox_result mailbox_take(int fd, void *octets, size_t room, size_t *len)
+{
+    ssize_t got;
+
+    do {
+        got = recv(fd, octets, room, MSG_DONTWAIT | MSG_TRUNC);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0)
+        return MAILBOX_EMPTY;
+    if ((size_t)got > room)
+        return MAILBOX_FORGED;
+    *len = (size_t)got;
+    return MAILBOX_TAKEN;
+}

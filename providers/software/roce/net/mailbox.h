@@ -27,5 +27,7 @@ enum mailbox_result {
 };
 /* *len is set on MAILBOX_TAKEN. */
 enum mailbox_result mailbox_receive(int fd, void *octets, size_t room, size_t *len);
+/* The same of one end of a pair, whose other end only kald has. */
+enum mailbox_result mailbox_take(int fd, void *octets, size_t room, size_t *len);
 
 #endif

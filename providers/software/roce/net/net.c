@@ -48,8 +48,10 @@ static void forget_sockets(struct net *net)
     net_close_mailbox(net);
     net_close_meet(net);
     for (const struct net_port *port = net->ports; port; port = port->next)
-        if (port->multicast)
+        if (!port->group)
             close(port->fd[NET_DATA]);
+    by_kald_close(net->by_kald);
+    net->by_kald = NULL;
 }
 
 static void before_fork(void)
@@ -69,7 +71,8 @@ static void in_child(void)
     for (struct net_process *at = processes; at; at = at->next) {
         for (struct net *net = at->nets; net; net = net->next)
             forget_sockets(net);
-        share_forked(at->share);
+        if (at->share)
+            share_forked(at->share);
         at->share = NULL;
         at->dead = true;
     }
@@ -109,6 +112,21 @@ static enum ri_status take_slots(struct net_process *process, const struct share
     return RI_ERR_NO_RESOURCES;
 }
 
+/* kald's slots, where it serves; then the process answers nobody. */
+static enum ri_status begin(struct net_process *process, const struct net_options *options,
+                            struct net_why *why)
+{
+    enum ri_status status = RI_OK;
+
+    if (options->kald && process->udp_port == GID_UDP_PORT)
+        status = by_kald_open(options->kald, &process->first, why);
+    if (status != RI_OK || !process->first)
+        return status == RI_OK ? make_slots(process, options, why) : status;
+    share_close(process->share);
+    process->share = NULL;
+    return slots_make(process->udp_port, by_kald_slots(process->first), &process->slots, why);
+}
+
 static const struct share_key table_key;
 
 static enum ri_status get_slots(struct net_process *process, const struct net_options *options,
@@ -119,11 +137,11 @@ static enum ri_status get_slots(struct net_process *process, const struct net_op
 
     switch (share_ask(process->share, &table_key, &found, why)) {
     case SHARE_FOUND: status = take_slots(process, &found, why); break;
-    case SHARE_NONE: status = make_slots(process, options, why); break;
+    case SHARE_NONE: status = begin(process, options, why); break;
     case SHARE_SILENT: return RI_ERR_TIMED_OUT;
     default: return RI_ERR_NO_RESOURCES;
     }
-    if (status != RI_OK)
+    if (status != RI_OK || !process->share)
         return status;
     if (share_offer(process->share, &table_key, slots_fd(process->slots), 1,
                     (uint16_t)slots_count(process->slots)))
@@ -134,6 +152,7 @@ static enum ri_status get_slots(struct net_process *process, const struct net_op
 
 static void free_process(struct net_process *process)
 {
+    by_kald_close(process->first);
     if (process->share)
         share_close(process->share);
     if (process->slots)
@@ -207,6 +226,29 @@ static void leave(struct net_process *process)
     free_process(process);
 }
 
+/* Another net of the process may have taken the one for which it was made. */
+static enum ri_status claim_by_kald(struct net *net, struct net_why *why)
+{
+    struct net_process *process = net->process;
+    enum ri_status status = RI_OK;
+
+    net->by_kald = process->first;
+    process->first = NULL;
+    if (!net->by_kald)
+        status = by_kald_open(net->options.kald ? net->options.kald : "", &net->by_kald, why);
+    if (status != RI_OK)
+        return status;
+    if (!net->by_kald) {
+        net_say(why, "kald, which has given this process a slot, does not serve it any more");
+        return RI_ERR_DEVICE;
+    }
+    status = slots_claim_at(process->slots, by_kald_slot(net->by_kald), by_kald_last(net->by_kald),
+                            &net->slot, why);
+    if (status != RI_OK)
+        by_kald_close(net->by_kald);
+    return status;
+}
+
 /* Under lock. */
 static enum ri_status join(struct net *net, struct net_why *why)
 {
@@ -214,7 +256,8 @@ static enum ri_status join(struct net *net, struct net_why *why)
 
     if (status != RI_OK)
         return status;
-    status = slots_claim(net->process->slots, &net->slot, why);
+    status = net->process->share ? slots_claim(net->process->slots, &net->slot, why)
+                                 : claim_by_kald(net, why);
     if (status != RI_OK) {
         leave(net->process);
         return status;
@@ -271,6 +314,7 @@ void net_close(struct net *net)
     contract(!net->ports && net->mailbox < 0 && net->meet < 0);
     unlink_net(net);
     slots_unclaim(net->process->slots, net->slot);
+    by_kald_close(net->by_kald);
     leave(net->process);
     net_unlock();
     free(net);
@@ -290,18 +334,36 @@ uint32_t net_slots(const struct net *net)
 
 int net_share_fd(const struct net *net)
 {
-    return net->process->dead ? -1 : share_fd(net->process->share);
+    if (net->process->dead)
+        return -1;
+    return net->by_kald ? by_kald_fd(net->by_kald) : share_fd(net->process->share);
+}
+
+/* Its sockets are closed, so that the next kald can bind the addresses. */
+static bool is_lost(struct net *net)
+{
+    if (!by_kald_is_lost(net->by_kald))
+        return false;
+    for (const struct net_port *port = net->ports; port; port = port->next)
+        if (!port->multicast)
+            by_kald_void(port->fd[NET_DATA]);
+    return true;
 }
 
 /* Who has the lock may be asking others, and serves meanwhile; or answers soon: the descriptor
  * stays readable. */
-void net_serve(struct net *net)
+bool net_serve(struct net *net)
 {
+    bool lost = false;
+
     if (pthread_mutex_trylock(&lock))
-        return;
-    if (!net->process->dead)
+        return true;
+    if (net->by_kald)
+        lost = is_lost(net);
+    else if (!net->process->dead)
         share_serve(net->process->share);
     net_unlock();
+    return !lost;
 }
 
 uint32_t net_qpn_take(struct net *net)
@@ -311,6 +373,8 @@ uint32_t net_qpn_take(struct net *net)
     net_lock();
     if (!net->process->dead)
         qpn = slots_qpn_take(net->process->slots, net->slot);
+    if (qpn && net->by_kald)
+        by_kald_used(net->by_kald, qpn);
     net_unlock();
     return qpn;
 }

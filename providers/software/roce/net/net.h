@@ -19,6 +19,9 @@
  * that lives; how it finds one is in share.h. What is sent to a slot that nobody has is dropped by
  * the kernel.
  *
+ * With kald(8) and option `kald` several users share an address: then kald binds, and a net has its
+ * slot from it (by_kald.h). All processes of a user go the way of the first of them that lives.
+ *
  * Threads. net_open() to net_port_close(), QPNs and net_serve(): any thread; one lock of the
  * process; not on the data path; net_open() and net_port_open() may block, up to some seconds if
  * another process of the user is stopped. A port's receiving half (net_receive, net_next,
@@ -66,6 +69,7 @@ struct net_options {
                                 twice rmem_max: net_port_attr.receive_octets */
     enum net_switch gso;     /* UDP_SEGMENT */
     enum net_switch gro;     /* UDP_GRO */
+    const char *kald;        /* path of kald's socket; NULL or "": this user has an address alone */
     net_captured *captured;  /* NULL: no capture */
     void *captured_context;
 };
@@ -86,9 +90,11 @@ uint32_t net_slot(const struct net *net);
 uint32_t net_slots(const struct net *net);
 
 /* Readable: another process asks. Then net_serve(), which does not block, and should not be late:
- * a process that starts waits for it. All nets of a process have the same. */
+ * a process that starts waits for it. All nets of a process have the same, but for those whose slot
+ * is kald's: there it tells of kald's end. */
 int net_share_fd(const struct net *net);
-void net_serve(struct net *net);
+/* False, once: kald has ended, and with it this net's slot: nothing comes or leaves any more. */
+bool net_serve(struct net *net);
 
 /*
  * A QPN of this slot, above net_slots(). The first is random; all of the slot are given out in
@@ -120,12 +126,12 @@ void net_port_close(struct net_port *port);
 
 enum net_queue {
     NET_DATA, /* this net's slot */
-    NET_GSI,  /* all processes': watch it with EPOLLEXCLUSIVE */
+    NET_GSI,  /* all processes': watch it with EPOLLEXCLUSIVE. With kald there is none */
 };
 #define NET_QUEUES 2u
 
-/* To watch: for reading; NET_DATA also for writing after a stop with EAGAIN. On EPOLLERR:
- * net_next_error(). */
+/* -1: there is none. To watch: for reading; NET_DATA also for writing after a stop with EAGAIN. On
+ * EPOLLERR: net_next_error(). */
 int net_port_fd(const struct net_port *port, enum net_queue queue);
 /* For which events of epoll, at first. NET_GSI: EPOLLEXCLUSIVE too, where the kernel has it. Of the
  * processes that sleep in epoll_wait one wakes then, and those that sleep in poll(2) on their set

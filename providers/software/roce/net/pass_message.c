@@ -30,6 +30,7 @@ void pass_put(uint8_t out[static PASS_RECORD_LEN], const struct gsi_mad *mad)
     out[42] = mad->traffic_class;
     out[43] = mad->hop_limit;
     memset(out + 44, 0, 4);
+    out[44] = mad->unclaimed;
     memcpy(out + 48, mad->octets, MAD_LEN);
 }
 
@@ -51,6 +52,7 @@ bool pass_get(const uint8_t in[static PASS_RECORD_LEN], struct gsi_mad *mad)
         return false;
     *mad = (struct gsi_mad){ .octets = in + 48,
                              .attribute_id = header.attribute_id,
+                             .unclaimed = in[44] & 1u,
                              .passed = true,
                              .scope = be_get32(in + 32),
                              .source_qpn = be_get32(in + 36) & BTH_MASK24,

@@ -7,12 +7,16 @@
  *
  *   head     0: "italRmad"; 8: version; 9: records; 10: 0
  *   record   0: source GID; 16: destination GID; 32: scope; 36: source QPN; 40: source port;
- *            42: traffic class; 43: hop limit; 44: 0; 48: MAD
+ *            42: traffic class; 43: hop limit; 44: 1: unclaimed; 45: 0; 48: MAD
  */
 #ifndef ITAL_SOFTROCE_PASS_MESSAGE_H
 #define ITAL_SOFTROCE_PASS_MESSAGE_H
 
-#include "gsi.h"
+#include <stddef.h>
+
+#include "gsi_mad.h"
+#include "providers/software/roce/codec/bth.h"
+#include "providers/software/roce/codec/mad.h"
 
 #define PASS_VERSION    1u
 #define PASS_HEAD_LEN   16u

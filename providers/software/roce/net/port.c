@@ -67,8 +67,8 @@ static void say_who(const struct net_process *process, const struct share_key *k
                 process->udp_port);
     else
         net_say(why,
-                "another user, %u, has UDP port %u of this address: run as that user, take "
-                "another address, or ital-run --as roce",
+                "another user, %u, has UDP port %u of this address: let root start kald(8) before, "
+                "by which users share it; or ital-run --as roce",
                 holder.user, process->udp_port);
 }
 
@@ -189,9 +189,8 @@ static enum ri_status claim_socket(struct net_port *port, struct net_why *why)
                                                         : PORT_RECEIVE_OCTETS;
     socket_probe(&port->key, &abilities);
     port->attr.gso = abilities.segments && options->gso != NET_OFF;
-    port->attr.gro = abilities.gro && options->gro != NET_OFF;
-    port->fd[NET_DATA] = port->group->fds[net_slot(port->net)];
-    port->fd[NET_GSI] = port->group->fds[port->group->count - 1u];
+    /* With other users: what the kernel merges with the packets of one may be another's */
+    port->attr.gro = abilities.gro && options->gro != NET_OFF && port->group;
     if (socket_claim(port->fd[NET_DATA], port->ipv6, port->attr.gro, &port->attr.receive_octets,
                      &port->attr.counts_overflow)) {
         port->overflow_before = memory_info(port, SK_MEMINFO_DROPS);
@@ -202,16 +201,42 @@ static enum ri_status claim_socket(struct net_port *port, struct net_why *why)
     return RI_ERR_NOT_SUPPORTED;
 }
 
+static enum ri_status open_by_kald(struct net_port *port, struct net_why *why)
+{
+    enum ri_status status = by_kald_address(port->net->by_kald, &port->key, &port->fd[NET_DATA],
+                                            why);
+
+    if (status == RI_ERR_ADDRESS_IN_USE)
+        say_who(port->net->process, &port->key, why);
+    if (status != RI_OK)
+        return status;
+    port->fd[NET_GSI] = -1;
+    if (group_check(&port->key, port->attr.udp_port, port->fd, 1)) {
+        status = claim_socket(port, why);
+    } else {
+        net_say(why, "kald has given a socket of another address");
+        status = RI_ERR_DEVICE;
+    }
+    if (status != RI_OK)
+        close(port->fd[NET_DATA]);
+    return status;
+}
+
 static enum ri_status open_port(struct net_port *port, struct net_why *why)
 {
     struct net_process *process = port->net->process;
-    enum ri_status status = hold_group(process, &port->key, &port->group, why);
+    enum ri_status status;
 
-    if (status == RI_OK) {
-        status = claim_socket(port, why);
-        if (status != RI_OK)
-            drop_group(process, port->group);
-    }
+    if (port->net->by_kald)
+        return open_by_kald(port, why);
+    status = hold_group(process, &port->key, &port->group, why);
+    if (status != RI_OK)
+        return status;
+    port->fd[NET_DATA] = port->group->fds[net_slot(port->net)];
+    port->fd[NET_GSI] = port->group->fds[port->group->count - 1u];
+    status = claim_socket(port, why);
+    if (status != RI_OK)
+        drop_group(process, port->group);
     return status;
 }
 
@@ -301,14 +326,12 @@ static void close_port(struct net_port *port)
     const bool dead = port->net->process->dead;
 
     unlink_port(port);
-    if (port->multicast) {
-        if (!dead)
-            close(port->fd[NET_DATA]);
-    } else {
-        if (!dead)
-            socket_release(port->fd[NET_DATA]);
+    if (!dead && !port->multicast)
+        socket_release(port->fd[NET_DATA]);
+    if (port->group)
         drop_group(port->net->process, port->group);
-    }
+    else if (!dead)
+        close(port->fd[NET_DATA]);
     free(port);
 }
 

@@ -25,7 +25,7 @@ static inline void port_count(_Atomic uint64_t *counter)
 
 #define PORT_RECEIVE_OCTETS (4u << 20)
 
-/* Of a group (`multicast`): `group` is NULL, and the one socket is the port's own. */
+/* Of a group (`multicast`), or by kald: `group` is NULL, and the one socket is the port's own. */
 struct net_port {
     struct net *net;
     struct net_port *next;

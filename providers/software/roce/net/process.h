@@ -3,6 +3,7 @@
 #ifndef ITAL_SOFTROCE_PROCESS_H
 #define ITAL_SOFTROCE_PROCESS_H
 
+#include "by_kald.h"
 #include "net.h"
 #include "share.h"
 #include "slots.h"
@@ -20,9 +21,10 @@ struct net_process {
     struct net_process *next;
     uint32_t users;
     uint16_t udp_port;
-    bool dead; /* the child of a fork has it: descriptors are closed, share is NULL */
-    struct share *share;
-    struct slots *slots;
+    bool dead;             /* the child of a fork has it: descriptors are closed, share is NULL */
+    struct share *share;   /* NULL: slots are kald's */
+    struct slots *slots;   /* with kald: a table of this process alone */
+    struct by_kald *first; /* of the net for which the process was made */
     struct net_group *groups;
     struct net *nets;
 };
@@ -32,6 +34,7 @@ struct net {
     struct net_process *process;
     struct net_options options;
     struct slot_claim *slot;
+    struct by_kald *by_kald; /* NULL: slots are of this user's processes */
     struct net_port *ports;
     int mailbox; /* of gsi.h; -1: none */
     /* Of meet.h, and one that is closed to turn somebody away. -1: none. */

@@ -143,6 +143,19 @@ static bool lock_slot(const struct slots *slots, uint32_t n, int *error)
     return false;
 }
 
+/* What its last holder has left there is nobody's from now on. */
+static void take(struct slots *slots, struct slot_claim *claim, uint32_t n)
+{
+    struct table_slot *slot = &slots->table->slot[n];
+
+    claim->generation = atomic_fetch_add(&slot->generation, 1u) + 1u;
+    atomic_store(&slot->mailbox[0], 0);
+    atomic_store(&slot->mailbox[1], 0);
+    atomic_store(&slot->pid, (uint32_t)slots->pid);
+    slots->mine[n] = true;
+    claim->slot = n;
+}
+
 /* A lock does not keep out a second copy of this library in the process, so those that bear this
  * process's number are left for the end: they may also be those of before an exec. */
 static bool claim_from(struct slots *slots, struct slot_claim *claim, uint32_t first, bool also_own,
@@ -156,13 +169,7 @@ static bool claim_from(struct slots *slots, struct slot_claim *claim, uint32_t f
             continue;
         if (!lock_slot(slots, n, error))
             continue;
-        /* What its last holder has left there is nobody's from now on. */
-        claim->generation = atomic_fetch_add(&slot->generation, 1u) + 1u;
-        atomic_store(&slot->mailbox[0], 0);
-        atomic_store(&slot->mailbox[1], 0);
-        atomic_store(&slot->pid, (uint32_t)slots->pid);
-        slots->mine[n] = true;
-        claim->slot = n;
+        take(slots, claim, n);
         return true;
     }
     return false;
@@ -190,22 +197,48 @@ static enum ri_status take_one(struct slots *slots, struct slot_claim *claim, st
     return RI_ERR_LIMIT;
 }
 
-enum ri_status slots_claim(struct slots *slots, struct slot_claim **claim, struct net_why *why)
+static struct slot_claim *new_claim(const struct slots *slots, struct net_why *why)
 {
     struct slot_claim *made = calloc(1,
                                      sizeof(*made) + NUMBERS(slots) / 64u * sizeof(made->used[0]));
+
+    if (!made)
+        net_say(why, "no memory");
+    return made;
+}
+
+enum ri_status slots_claim(struct slots *slots, struct slot_claim **claim, struct net_why *why)
+{
+    struct slot_claim *made = new_claim(slots, why);
     enum ri_status status;
 
-    if (!made) {
-        net_say(why, "no memory");
+    if (!made)
         return RI_ERR_NO_RESOURCES;
-    }
     status = take_one(slots, made, why);
     if (status == RI_OK)
         *claim = made;
     else
         free(made);
     return status;
+}
+
+enum ri_status slots_claim_at(struct slots *slots, uint32_t slot, uint32_t last,
+                              struct slot_claim **claim, struct net_why *why)
+{
+    struct slot_claim *made = new_claim(slots, why);
+    int error = EBUSY;
+
+    if (!made)
+        return RI_ERR_NO_RESOURCES;
+    if (slots->mine[slot] || !lock_slot(slots, slot, &error)) {
+        net_say(why, "slot %u cannot be locked: %s", slot, strerror(error));
+        free(made);
+        return RI_ERR_NO_RESOURCES;
+    }
+    take(slots, made, slot);
+    atomic_store(&slots->table->slot[slot].last, last);
+    *claim = made;
+    return RI_OK;
 }
 
 void slots_unclaim(struct slots *slots, struct slot_claim *claim)

@@ -37,6 +37,9 @@ void slots_close(struct slots *slots);
 /* A slot of this process, which may have several. RI_ERR_LIMIT: all are taken.
  * RI_ERR_NO_RESOURCES. */
 enum ri_status slots_claim(struct slots *slots, struct slot_claim **claim, struct net_why *why);
+/* This one, of a table that no other process has; its last QPN. */
+enum ri_status slots_claim_at(struct slots *slots, uint32_t slot, uint32_t last,
+                              struct slot_claim **claim, struct net_why *why);
 /* Gives it back; in the child of a fork it stays the parent's. */
 void slots_unclaim(struct slots *slots, struct slot_claim *claim);
 

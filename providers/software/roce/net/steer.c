@@ -16,6 +16,8 @@
 #define FIRST_ID  BODY        /* SIDR_REP: the request ID */
 #define REMOTE_ID (BODY + 4u) /* the receiver's communication ID */
 
+#define UDP_HEADER 8u
+
 /* Jumps count from the next instruction; the numbers at the left are those of the targets. */
 uint32_t steer_program(struct sock_filter out[static STEER_PROGRAM_MAX], uint32_t slots)
 {
@@ -41,6 +43,27 @@ uint32_t steer_program(struct sock_filter out[static STEER_PROGRAM_MAX], uint32_
 
     memcpy(out, program, sizeof(program));
     return ARRAY_SIZE(program);
+}
+
+/* Whole datagrams: of their length. */
+#define TAKE 0xFFFFFFFFu
+
+/* The same program: it reads behind the UDP header, and compares what it picks. */
+uint32_t steer_filter(struct sock_filter out[static STEER_PROGRAM_MAX], uint32_t slots,
+                      uint32_t slot)
+{
+    uint32_t n = steer_program(out, slots) - 1u;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (BPF_CLASS(out[i].code) == BPF_LD)
+            out[i].k += UDP_HEADER;
+        if (BPF_CLASS(out[i].code) == BPF_RET)
+            out[i].k = 0; /* QP 1 of nobody's slot */
+    }
+    out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1);
+    out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, TAKE);
+    out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+    return n;
 }
 
 static uint32_t by_id(const uint8_t *datagram, size_t len, size_t at, uint32_t slots)

@@ -29,4 +29,13 @@ uint32_t steer_program(struct sock_filter out[static STEER_PROGRAM_MAX], uint32_
 /* The index that the program picks for a datagram of `len` octets, from the BTH on. */
 uint32_t steer_pick(const void *datagram, size_t len, uint32_t slots);
 
+/*
+ * The program of SO_ATTACH_FILTER with which a socket takes the datagrams of its slot alone, in
+ * whatever order the sockets of the address stand: those, no others, that steer_pick() gives the
+ * slot, but for datagrams that lack an octet of the choice. With SO_LOCK_FILTER whoever gets the
+ * socket cannot take it away. It sees the UDP header in front.
+ */
+uint32_t steer_filter(struct sock_filter out[static STEER_PROGRAM_MAX], uint32_t slots,
+                      uint32_t slot);
+
 #endif
