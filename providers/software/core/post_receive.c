@@ -49,16 +49,43 @@ static __attribute__((noinline)) enum ri_status post_specially(struct qp *qp, st
     return status;
 }
 
+/* A receive of one element, without others behind it: as append_receives(). False: nothing has
+ * changed. Under posting. */
+static inline bool append_single(struct qp *qp, const struct ri_recv_wr *wr)
+{
+    struct wq *rq = &qp->rq;
+    const uint32_t index = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+    struct wqe *wqe = wq_slot(rq, index);
+
+    spinlock_assert_held(&rq->posting);
+    if (wr->next || wr->num_sge != 1 || unlikely(!rq->max_sge) ||
+        unlikely(index - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->depth))
+        return false;
+    wqe->cookie = wr->cookie;
+    wqe->length = wr->sg_list->length;
+    wqe->byte_len = 0;
+    wqe->num_sge = 1;
+    wqe->vendor_error = 0;
+    wqe->status = RI_WC_SUCCESS;
+    wqe->wc_flags = 0;
+    wqe->flags = (uint16_t)wr->flags;
+    wqe->sges[0] = *wr->sg_list;
+    atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
+    wq_publish_at(rq, index);
+    return true;
+}
+
 enum ri_status core_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    enum ri_status status;
+    enum ri_status status = RI_OK;
     enum ri_qp_state state;
 
     spinlock_lock(&qp->rq.posting);
     if (unlikely(qp->rq.special))
         return post_specially(qp, wr, bad);
-    status = append_receives(qp, wr, bad);
+    if (unlikely(!wr) || !append_single(qp, wr))
+        status = append_receives(qp, wr, bad);
     /* Read under posting: see qp_flush(). */
     state = qp_state(qp);
     spinlock_unlock(&qp->rq.posting);
