@@ -38,6 +38,7 @@ struct ual_evd {
     bool refused;                      /* an event found no room since one was taken; queue_lock */
     void (*room)(struct ual_evd *evd); /* called when there is room again; queue_lock */
     struct adaptive_spin adaptive_spin;
+    atomic_uchar alone; /* waits for which the answer is: one processor. 0: ask (evd_wait.c) */
     struct feed feed;
     struct notifier notifier;
     struct ual_cq *cq; /* DTO */

@@ -12,7 +12,8 @@
 #include <errno.h>
 #include <sched.h>
 
-#define SPINS_UNASKED 4u /* rounds before the affinity mask is read, which is a system call */
+#define SPINS_UNASKED 4u  /* rounds before the affinity mask is read, which is a system call */
+#define ALONE_FOR     64u /* waits after it had one processor */
 
 static bool passed(uint64_t deadline)
 {
@@ -38,6 +39,24 @@ static bool take_if_raised(struct ual_evd *evd, unsigned int *seen, struct ual_e
     return take_if_reached(evd, event);
 }
 
+/* The mask had one processor lately: this wait yields from its first round on. */
+static bool was_alone(struct ual_evd *evd)
+{
+    const unsigned char left = atomic_load_explicit(&evd->alone, memory_order_relaxed);
+
+    if (left)
+        atomic_store_explicit(&evd->alone, (unsigned char)(left - 1), memory_order_relaxed);
+    return left;
+}
+
+static bool is_alone(struct ual_evd *evd)
+{
+    const bool alone = cpus_in_mask() < 2;
+
+    atomic_store_explicit(&evd->alone, alone ? ALONE_FOR : 0, memory_order_relaxed);
+    return alone;
+}
+
 /* Polls for a while before sleeping: a wake-up costs more than a short spin. Work done for other
  * EVDs prolongs the spin: more of it is likely, and nobody else runs the lane. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
@@ -45,7 +64,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     uint64_t spin_ns = ual_lane_spin_ns(feed_first(&evd->feed)), now, until;
     unsigned int rounds = 0,
                  seen = atomic_load(&evd->notifier.raises) - 1; /* the first check is due */
-    bool alone = false, useful = false;
+    bool alone = was_alone(evd), useful = false;
 
     if (!spin_ns || !adaptive_spin_due(&evd->adaptive_spin))
         return false;
@@ -60,8 +79,8 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
             adaptive_spin_record(&evd->adaptive_spin, true);
             return true;
         }
-        if (++rounds == SPINS_UNASKED)
-            alone = cpus_in_mask() < 2;
+        if (++rounds == SPINS_UNASKED && !alone)
+            alone = is_alone(evd);
         if (alone)
             sched_yield(); /* the peer may need this very core */
         now = clock_now();
