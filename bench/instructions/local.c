@@ -4,7 +4,9 @@
  *   - the post of a Send of 64 octets, which publishes it;
  *   - the pass that finds that it is executed, and the poll of its completion;
  *   - the pass that executes a Send of the peer, and the poll of its receive;
- *   - a pass that finds nothing.
+ *   - a pass that finds nothing;
+ *   - one of many Sends under way: posts, the passes that complete them, and the polls;
+ *   - one of many Sends of the peer: posts of receives, the passes that execute them, the polls.
  * Run it by `make bench-cost`; without callgrind it runs its rounds and counts nothing.
  */
 #include "providers/software/local/local.h"
@@ -22,6 +24,7 @@
 #define WARM_UP 100u
 #define DEPTH   64u
 #define OCTETS  64u
+#define BURST   32u /* under way, of a consumer that streams */
 
 #define MUST(what)                                                     \
     do {                                                               \
@@ -65,16 +68,18 @@ static struct {
 } peer;
 
 /* Executes what was published, and says so. */
-static void peer_executes(void)
+static void peer_executes(uint32_t count)
 {
     struct ring_header header;
     const uint8_t *octets;
 
-    if (ring_look(&peer.take, &header, &octets) != RING_RECORD_FOUND || header.length != OCTETS)
-        fail("the Send is not published");
-    ring_pass(&peer.take, &header);
+    for (uint32_t i = 0; i < count; i++) {
+        if (ring_look(&peer.take, &header, &octets) != RING_RECORD_FOUND || header.length != OCTETS)
+            fail("the Send is not published");
+        ring_pass(&peer.take, &header);
+    }
     atomic_store(&peer.own->consumed, peer.take.at);
-    atomic_fetch_add(&peer.own->executed, 1);
+    atomic_fetch_add(&peer.own->executed, count);
 }
 
 static void peer_sends(void)
@@ -115,6 +120,7 @@ static void connect_to_peer(void)
     peer.own = local_page(peer.local, 1);
     ring_put_open(&peer.put, local_requests(peer.local, 1), LOCAL_REQUESTS);
     ring_take_open(&peer.take, local_requests(peer.local, 0), LOCAL_REQUESTS);
+    atomic_store(&peer.own->used, 1);
     atomic_store(&peer.own->started, 1);
     MUST(fake.privileged.qp_modify(qp, &modify));
 }
@@ -193,8 +199,17 @@ static void expect(struct ri_cq *cq)
         fail("no completion");
 }
 
+static void expect_burst(struct ri_cq *cq)
+{
+    struct ri_wc wcs[BURST];
+
+    pass(cq);
+    if (fake.user.poll(cq, BURST, wcs) != BURST)
+        fail("not all completions");
+}
+
 /* What is counted of a round. */
-enum part { NOTHING, POST, COMPLETION, RECEIVE, LOOK };
+enum part { NOTHING, POST, COMPLETION, RECEIVE, LOOK, SENDS, RECEIVES };
 
 #define COUNTED(part, wanted, what)   \
     do {                              \
@@ -213,7 +228,7 @@ static void send_and_receive(enum part part)
     struct ri_recv_wr *bad_recv, recv = { .sg_list = &sge, .num_sge = 1 };
 
     COUNTED(part, POST, post_send(qp, &wr, &bad));
-    peer_executes();
+    peer_executes(1);
     COUNTED(part, COMPLETION, expect(send_cq));
     MUST(fake.user.post_recv(qp, &recv, &bad_recv));
     while (pass(recv_cq)) /* the post has left a visit to the pass */
@@ -224,13 +239,48 @@ static void send_and_receive(enum part part)
     COUNTED(part, LOOK, pass(recv_cq));
 }
 
-static void count(enum part part)
+static void post_sends(void)
+{
+    struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
+    struct ri_send_wr *bad,
+        wr = { .sg_list = &sge, .num_sge = 1, .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
+
+    for (uint32_t i = 0; i < BURST; i++)
+        if (post_send(qp, &wr, &bad) != RI_OK)
+            fail("a Send is not posted");
+}
+
+static void post_receives(void)
+{
+    struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
+    struct ri_recv_wr *bad, recv = { .sg_list = &sge, .num_sge = 1 };
+
+    for (uint32_t i = 0; i < BURST; i++)
+        if (fake.user.post_recv(qp, &recv, &bad) != RI_OK)
+            fail("a receive is not posted");
+}
+
+/* The consumer of the Sends finds its CQ empty once they are posted. */
+static void send_and_receive_many(enum part part)
+{
+    COUNTED(part, SENDS, post_sends());
+    COUNTED(part, SENDS, pass(send_cq));
+    peer_executes(BURST);
+    COUNTED(part, SENDS, expect_burst(send_cq));
+    COUNTED(part, RECEIVES, post_receives());
+    for (uint32_t i = 0; i < BURST; i++)
+        peer_sends();
+    COUNTED(part, RECEIVES, expect_burst(recv_cq));
+    pass(NULL); /* the peer is told */
+}
+
+static void count(enum part part, void (*round)(enum part), uint32_t rounds)
 {
     for (uint32_t i = 0; i < WARM_UP; i++)
-        send_and_receive(NOTHING);
+        round(NOTHING);
     CALLGRIND_ZERO_STATS;
-    for (uint32_t i = 0; i < ROUNDS; i++)
-        send_and_receive(part);
+    for (uint32_t i = 0; i < rounds; i++)
+        round(part);
 }
 
 int main(void)
@@ -238,16 +288,20 @@ int main(void)
     CALLGRIND_TOGGLE_COLLECT; /* off */
     open_all();
     heat();
-    count(POST);
+    count(POST, send_and_receive, ROUNDS);
     CALLGRIND_DUMP_STATS_AT("local_send_64:1000");
-    count(COMPLETION);
+    count(COMPLETION, send_and_receive, ROUNDS);
     CALLGRIND_DUMP_STATS_AT("local_sent_64:1000");
-    count(RECEIVE);
+    count(RECEIVE, send_and_receive, ROUNDS);
     CALLGRIND_DUMP_STATS_AT("local_receive_64:1000");
-    count(LOOK);
+    count(LOOK, send_and_receive, ROUNDS);
     CALLGRIND_DUMP_STATS_AT("local_look:1000");
+    count(SENDS, send_and_receive_many, ROUNDS / BURST);
+    CALLGRIND_DUMP_STATS_AT("local_sends_64:992");
+    count(RECEIVES, send_and_receive_many, ROUNDS / BURST);
+    CALLGRIND_DUMP_STATS_AT("local_receives_64:992");
     CALLGRIND_ZERO_STATS;
     close_all();
-    printf("%u rounds\n", 4 * (WARM_UP + ROUNDS));
+    printf("%u rounds\n", 4 * (WARM_UP + ROUNDS) + 2 * (WARM_UP + ROUNDS / BURST));
     return 0;
 }

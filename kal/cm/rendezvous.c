@@ -464,12 +464,13 @@ static void accept_peer(struct kal_connection *c)
     close(r->fd);
     r->fd = made;
     r->state = CM_RENDEZVOUS_CONNECTED;
-    if (!is_own_user(made))
+    if (!is_own_user(made)) {
         stay_on_tcp(c, OWN_USER_ONLY);
-    else if (watch(c))
+        return;
+    }
+    hear_offer(c); /* the acceptor sends it as soon as it has connected */
+    if (r->state == CM_RENDEZVOUS_CONNECTED && watch(c))
         stay_on_tcp(c, NO_MEMORY);
-    else
-        hear_offer(c);
 }
 
 /* Reads COMMIT alone: octets behind it are for the provider. */

@@ -127,6 +127,7 @@ static void connect_qp(uint8_t settings)
     says = local_page(peer, 1);
     show_memory();
     ring_put_open(&put, local_requests(peer, 1), LOCAL_REQUESTS);
+    atomic_store(&says->used, 1);
     OK(fake.privileged.qp_modify(qp, &modify));
     if (settings & SET_WAITS)
         OK(fake.privileged.qp_modify(qp, &waits));

@@ -107,6 +107,38 @@ START_TEST(what_follows_commit_is_the_providers)
 }
 END_TEST
 
+START_TEST(an_offer_may_come_later)
+{
+    ask();
+    meet();
+    fake_until(!is_bound(&name, name_length), 10000);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), 2); /* with TCP's */
+    offer(1);
+    expect_answer(meeting, RENDEZVOUS_TAKEN, RENDEZVOUS_FITS);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), 1);
+}
+END_TEST
+
+static bool may_not_watch(struct fake_lane *lane, int fd)
+{
+    (void)lane, (void)fd;
+    return false;
+}
+
+START_TEST(no_memory_to_watch_for_a_later_offer)
+{
+    ask();
+    fake.lane->may_watch = may_not_watch;
+    meet();
+    fake_until(!is_bound(&name, name_length), 10000);
+    fake.lane->may_watch = NULL;
+    expect_end(meeting);
+    established();
+    ck_assert_ptr_null(connecting->last.local);
+    ck_assert_uint_eq(fake_log_count("memory is short"), 1);
+}
+END_TEST
+
 /* The acceptor ended behind its COMMIT: what it has written is in the memory. */
 START_TEST(commit_counts_though_the_acceptor_has_ended)
 {
@@ -476,10 +508,11 @@ int main(void)
     Suite *suite = suite_create("cm_local_initiator");
     TCase *t = tc_case(suite, "initiator", setup, teardown);
 
-    tc_add_tests(t, what_follows_commit_is_the_providers,
-                 commit_counts_though_the_acceptor_has_ended, hand_over_fails,
-                 queue_pair_is_destroyed_before_the_reply, only_fails_without_commit,
-                 another_process_connects_first, another_user_connects_first);
+    tc_add_tests(t, what_follows_commit_is_the_providers, an_offer_may_come_later,
+                 no_memory_to_watch_for_a_later_offer, commit_counts_though_the_acceptor_has_ended,
+                 hand_over_fails, queue_pair_is_destroyed_before_the_reply,
+                 only_fails_without_commit, another_process_connects_first,
+                 another_user_connects_first);
     tcase_add_loop_test(t, offers_that_do_not_fit_are_refused, 0, sizeof(offers) / sizeof(*offers));
     tcase_add_loop_test(t, no_queue_pair_comes, 0, 2);
     tcase_add_loop_test(t, destroyed, 0, STEPS);

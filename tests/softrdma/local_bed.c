@@ -48,6 +48,7 @@ void hand_open(struct hand *hand, struct side *side, const struct ri_llp_handove
     ring_put_open(&hand->put, local_requests(both[1], 1), LOCAL_REQUESTS);
     ring_take_open(&hand->take, local_requests(both[1], 0), LOCAL_REQUESTS);
     atomic_store(&hand->own->bell, 0); /* it shares no socket */
+    atomic_store(&hand->own->used, 1);
     atomic_store(&hand->own->started, 1);
     own.local = both[0];
     own.local_fd = bells[0];

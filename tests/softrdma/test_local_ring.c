@@ -312,6 +312,75 @@ START_TEST(a_ring_of_nothing_is_broken)
 }
 END_TEST
 
+/* --- records that are held --- */
+
+/* From each line of the ring, so that its end lies before, between and behind them. */
+START_TEST(records_that_are_held_come_all_at_once)
+{
+    static const uint32_t pieces[] = { 64, 0, 200, 16, 17 };
+
+    for (uint32_t line = 0; line < LEAST / RING_LINE; line++) {
+        open_at(LEAST, LEAST * 3 + line * RING_LINE);
+        ring_hold(&put);
+        for (uint32_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+            ck_assert(put_record(i, pieces[i]));
+            ck_assert_msg(has_none(), "line %u, record %u", line, i);
+        }
+        ring_release(&put);
+        for (uint32_t i = 0; i < ARRAY_SIZE(pieces); i++)
+            ck_assert_msg(takes_record(i, pieces[i]), "line %u, record %u", line, i);
+        ck_assert(has_none());
+        ck_assert(put_record(9, 64)); /* held no more */
+        ck_assert(takes_record(9, 64));
+    }
+}
+END_TEST
+
+START_TEST(nothing_held_is_nothing_to_release)
+{
+    ring_hold(&put);
+    ring_release(&put);
+    ck_assert(has_none());
+    ck_assert(put_record(1, 64));
+    ring_release(&put);
+    ck_assert(takes_record(1, 64));
+    ck_assert(has_none());
+}
+END_TEST
+
+/* --- bare requests --- */
+
+START_TEST(a_bare_request_keeps_what_is_read_of_it)
+{
+    const struct ring_header header = { .kind = RING_REQUEST,
+                                        .opcode = 7,
+                                        .flags = RING_SOLICITED | RING_TELLS,
+                                        .piece = 64,
+                                        .length = 64,
+                                        .executed = 0x12345678 };
+    struct ring_header found;
+    const uint8_t *octets;
+    uint8_t *place;
+
+    memset(memory, 0xA5, LEAST);
+    atomic_store(ring_word(memory, LEAST, 0), 0);
+    place = ring_reserve(&put, 64);
+    ck_assert_ptr_nonnull(place);
+    memset(place, 0x3C, 64);
+    ring_publish_bare(&put, &header);
+    ck_assert_int_eq(ring_look(&take, &found, &octets), RING_RECORD_FOUND);
+    ck_assert_int_eq(found.kind, header.kind);
+    ck_assert_int_eq(found.opcode, header.opcode);
+    ck_assert_int_eq(found.flags, header.flags);
+    ck_assert_uint_eq(found.piece, header.piece);
+    ck_assert_uint_eq(found.length, header.length);
+    ck_assert_uint_eq(found.executed, header.executed);
+    ck_assert_int_eq(memcmp(octets, place, 64), 0);
+    ring_pass(&take, &found);
+    ck_assert(has_none());
+}
+END_TEST
+
 /* --- schedules --- */
 
 #define QUEUED 4096u
@@ -427,7 +496,9 @@ int main(void)
                  a_record_that_does_not_fit_the_end_is_put_at_the_beginning,
                  what_is_not_taken_is_never_overwritten,
                  what_the_taker_says_is_believed_as_far_as_it_can_be_true,
-                 a_stamp_of_an_earlier_round_is_none, octets_that_look_like_stamps_are_none);
+                 a_stamp_of_an_earlier_round_is_none, octets_that_look_like_stamps_are_none,
+                 records_that_are_held_come_all_at_once, nothing_held_is_nothing_to_release,
+                 a_bare_request_keeps_what_is_read_of_it);
     tc_add_tests(hostile, a_record_beyond_the_ring_is_broken, a_kind_that_is_none_is_broken,
                  a_ring_of_nothing_is_broken);
     tcase_set_timeout(schedules, 0.001 * tc_timeout_ms(90000));

@@ -129,49 +129,77 @@ static bool take_answer(struct local_qp *qp, struct wqe *wqe, struct said *said)
 
 /* --- completion --- */
 
-static void finish(struct local_qp *qp, struct wqe *wqe)
+/* Of the requests that one look completes. */
+struct tally {
+    uint64_t requests, octets;           /* all */
+    uint64_t sent_messages, sent_octets; /* those that are not answered by octets */
+};
+
+static inline void finish(struct local_qp *qp, struct wqe *wqe, struct tally *tally)
 {
-    count_up(&qp->counters.by_peer, 1);
-    count_up(&qp->counters.by_peer_octets, wqe->length);
+    tally->requests++;
+    tally->octets += wqe->length;
     if (!wqe_is_answered(wqe)) {
-        count_up(&qp->core->counters.sent_messages, 1);
-        count_up(&qp->core->counters.sent_octets, wqe->length);
+        tally->sent_messages++;
+        tally->sent_octets += wqe->length;
     }
     wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
     qp->answered++;
     qp->executed++;
 }
 
+static void count(struct local_qp *qp, const struct tally *tally)
+{
+    count_up(&qp->counters.by_peer, tally->requests);
+    count_up(&qp->counters.by_peer_octets, tally->octets);
+    count_up(&qp->core->counters.sent_messages, tally->sent_messages);
+    count_up(&qp->core->counters.sent_octets, tally->sent_octets);
+}
+
+static inline bool is_complete(const struct wqe *wqe)
+{
+    return atomic_load_explicit(&wqe->done, memory_order_acquire);
+}
+
 /* Requests that are not published have completed in their turn. Slots before sq.done may have been
  * taken by later ones. */
-void local_skip_done(struct local_qp *qp)
+static inline void skip_done(struct local_qp *qp)
 {
     const struct wq *sq = &qp->core->sq;
     uint32_t done = atomic_load_explicit(&sq->done, memory_order_acquire);
 
     local_assert_rx(qp);
-    if ((int32_t)(done - qp->answered) > 0)
+    if (unlikely((int32_t)(done - qp->answered) > 0))
         qp->answered = done;
     while (qp->answered != atomic_load_explicit(&sq->posted, memory_order_acquire) &&
-           atomic_load_explicit(&wq_slot(sq, qp->answered)->done, memory_order_acquire))
+           is_complete(wq_slot(sq, qp->answered)))
         qp->answered++;
+}
+
+void local_skip_done(struct local_qp *qp)
+{
+    skip_done(qp);
+}
+
+/* There is one that is published. */
+static inline struct wqe *oldest(struct local_qp *qp)
+{
+    skip_done(qp);
+    return wq_slot(&qp->core->sq, qp->answered);
 }
 
 struct wqe *local_oldest(struct local_qp *qp)
 {
     local_assert_rx(qp);
-    if (!local_unexecuted(qp))
-        return NULL;
-    local_skip_done(qp);
-    return wq_slot(&qp->core->sq, qp->answered);
+    return local_unexecuted(qp) ? oldest(qp) : NULL;
 }
 
 uint32_t local_take_answers(struct local_qp *qp)
 {
     const uint64_t at = qp->answer_at;
+    struct tally tally = { 0 };
     struct said said;
     struct wqe *wqe;
-    uint32_t done = 0;
 
     local_assert_rx(qp);
     lane_assert_run(qp->core->lane);
@@ -179,14 +207,15 @@ uint32_t local_take_answers(struct local_qp *qp)
         break_off(qp);
         return 0;
     }
-    while ((said.executed || said.answers) && (wqe = local_oldest(qp))) {
+    while ((said.executed || said.answers) && local_unexecuted(qp)) {
+        wqe = oldest(qp);
         if (wqe_is_answered(wqe) ? !take_answer(qp, wqe, &said) : !said.executed)
             break;
-        finish(qp, wqe);
+        finish(qp, wqe, &tally);
         said.executed--;
-        done++;
     }
+    count(qp, &tally);
     if (qp->answer_at != at)
         local_wake_peer(qp);
-    return done;
+    return (uint32_t)tally.requests;
 }

@@ -550,6 +550,13 @@ static enum ring_found next_record(struct local_qp *qp, struct ring_header *head
     return RING_RECORD_FOUND;
 }
 
+static inline bool uses_ring(struct local_qp *qp)
+{
+    if (unlikely(!qp->looks))
+        qp->looks = atomic_load_explicit(&qp->peer->used, memory_order_acquire);
+    return qp->looks;
+}
+
 uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon)
 {
     const uint64_t at = qp->take.at, fetched = qp->fetch_at;
@@ -560,7 +567,7 @@ uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon)
 
     local_assert_rx(qp);
     lane_assert_run(qp->core->lane);
-    if (unlikely(qp->deaf))
+    if (unlikely(qp->deaf) || unlikely(!uses_ring(qp)))
         return 0;
     while (records < budget && (found = next_record(qp, &header, &octets)) != RING_NONE) {
         if (found == RING_BROKEN)
@@ -586,7 +593,7 @@ bool local_has_request(const struct local_qp *qp)
     if (atomic_load_explicit(&qp->waits, memory_order_relaxed))
         return atomic_load(&qp->patience_over);
     if (!qp->waiting)
-        return ring_has(&qp->take);
+        return local_has_record(qp);
     if (qp->record.kind == RING_REFERENCE)
         return true;
     return local_answer_room(qp) >= (is_atomic(qp->message.opcode) ? ATOMIC_OCTETS : 1);

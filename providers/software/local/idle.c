@@ -3,12 +3,12 @@
  * Memory of rings that rest goes back to the system. The rings of a connection that was used keep
  * up to 256 KiB otherwise, and many connections are idle for most of their time.
  *
- * The start, and a look that finds something, begin the rest. When its time is over and nothing
- * has moved since the time before, no pass of this end looks there any more (local_cool_down): a
- * look at a hole takes a page. When the peer is as cool, this end makes holes where it is the
- * producer: in its requests, inside tx, if the peer has consumed all of them; in its answers, under
- * rx, if the peer has taken all. What is read there afterwards is 0, as the word is where the next
- * record will begin.
+ * Nobody looks into a ring before the peer has said that it uses it (local_page.used): a look at a
+ * hole takes a page. A look that finds something begins the rest. When its time is over and nothing
+ * has moved since the time before, no pass of this end looks there any more (local_cool_down). When
+ * the peer is as cool, this end makes holes where it is the producer: in its requests, inside tx,
+ * if the peer has consumed all of them; in its answers, under rx, if the peer has taken all. What
+ * is read there afterwards is 0, as the word is where the next record will begin.
  */
 #include "local.h"
 

@@ -119,7 +119,7 @@ void local_begin_rest(struct local_qp *qp)
 
 /* Has a message that was half published, or a later one, room by now? Or does the peer want the
  * octets of one that was published by reference? */
-static bool has_room(const struct local_qp *qp)
+static inline bool has_room(const struct local_qp *qp)
 {
     return (wq_pending(&qp->core->sq) || atomic_load_explicit(&qp->refers, memory_order_relaxed)) &&
            atomic_load_explicit(&qp->peer->consumed, memory_order_acquire) != qp->consumed_seen;
@@ -263,7 +263,8 @@ uint32_t local_serve(struct lane *lane, struct cq *first, uint32_t budget)
     for (uint32_t i = 0; i < own->served_count && work_done < budget; i++) {
         struct local_qp *qp = own->served[i];
         uint32_t done = local_look(qp, budget < LOOK_BUDGET ? budget : LOOK_BUDGET,
-                                   first && first == qp->core->recv_cq);
+                                   first &&
+                                       (first == qp->core->recv_cq || first == qp->core->send_cq));
 
         work_done += done;
         if (done)
@@ -308,52 +309,75 @@ static inline bool has_no_end(const struct local_qp *qp)
 /* In RTS, and a look would find nothing to do. A message that waits is looked at. Under rx. */
 static inline bool is_quiet(const struct local_qp *qp)
 {
-    return !ring_has(&qp->take) && !local_has_answer(qp) && !has_room(qp) && has_no_end(qp) &&
+    return !local_has_record(qp) && !local_has_answer(qp) && !has_room(qp) && has_no_end(qp) &&
            !qp->waiting && !local_owes_progress(qp) && !own_has_unquiet(&qp->requests) &&
            !atomic_load_explicit(&qp->awaits_start, memory_order_relaxed);
 }
 
-/* Under rx. *go_on: tx may have something to do. */
-static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bool *go_on)
+/* What a look has done. */
+struct looked {
+    uint32_t done;       /* messages taken, or completions */
+    bool sent, received; /* requests of the queue are finished */
+    bool go_on;          /* tx may have something to do */
+};
+
+/* In RTS: what the peer says of the own requests, then its own. */
+static inline uint32_t take_all(struct local_qp *qp, uint32_t budget, bool answers_soon,
+                                bool *go_on)
 {
-    const uint32_t executed = qp->executed;
-    const bool gone = atomic_load_explicit(&qp->gone, memory_order_relaxed);
     struct qp *core = qp->core;
     uint32_t done = 0;
 
-    *go_on = false;
-    if (!qp->memory || (qp_state(core) == RI_QPS_RTS && is_quiet(qp)))
-        return 0;
-    if (qp_state(core) == RI_QPS_RTS) {
-        if (unlikely(atomic_load_explicit(&qp->awaits_start, memory_order_relaxed)))
-            tell_start(qp);
-        if (unlikely(local_owes_progress(qp)))
-            local_tell_progress(qp);
+    if (unlikely(atomic_load_explicit(&qp->awaits_start, memory_order_relaxed)))
+        tell_start(qp);
+    if (unlikely(local_owes_progress(qp)))
+        local_tell_progress(qp);
+    if (unlikely(own_has_unquiet(&qp->requests)))
         *go_on = own_make_quiet(core, &qp->requests);
-        if (local_has_answer(qp))
-            done = local_take_answers(qp);
-        *go_on |= has_made_room(qp);
-    }
-    if (qp_state(core) == RI_QPS_RTS)
+    if (local_has_answer(qp))
+        done = local_take_answers(qp);
+    *go_on |= has_made_room(qp);
+    if (likely(qp_state(core) == RI_QPS_RTS))
         done += local_execute(qp, budget, answers_soon);
-    if (qp->executed != executed) {
-        done += !done; /* told by a message that waits itself */
-        *go_on = true;
-    }
-    if (done && unlikely(!qp->resting) && qp_state(core) == RI_QPS_RTS)
-        local_begin_rest(qp);
-    if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
-        local_note_end(qp);
-    *go_on |= gone != atomic_load_explicit(&qp->gone, memory_order_relaxed);
-    *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
     return done;
 }
 
-static inline void retire(struct qp *core)
+/* Under rx. */
+static inline void look(struct local_qp *qp, uint32_t budget, bool answers_soon,
+                        struct looked *looked)
 {
-    if (wq_may_retire(&core->sq) && !qp_retire_answered(core))
+    struct qp *core = qp->core;
+    const uint32_t executed = qp->executed,
+                   received = atomic_load_explicit(&core->rq.next, memory_order_relaxed);
+    const bool gone = atomic_load_explicit(&qp->gone, memory_order_relaxed);
+
+    *looked = (struct looked){ 0 };
+    if (!qp->memory || (qp_state(core) == RI_QPS_RTS && is_quiet(qp)))
+        return;
+    if (qp_state(core) == RI_QPS_RTS)
+        looked->done = take_all(qp, budget, answers_soon, &looked->go_on);
+    if (qp->executed != executed) {
+        looked->done += !looked->done; /* told by a message that waits itself */
+        looked->go_on = true;
+    }
+    if (looked->done && unlikely(!qp->resting) && qp_state(core) == RI_QPS_RTS)
+        local_begin_rest(qp);
+    if (unlikely(!has_no_end(qp))) {
+        if (qp_state(core) == RI_QPS_RTS && local_has_end(qp))
+            local_note_end(qp);
+        looked->go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
+    }
+    looked->go_on |= gone != atomic_load_explicit(&qp->gone, memory_order_relaxed);
+    looked->sent = qp->executed != executed;
+    looked->received = atomic_load_explicit(&core->rq.next, memory_order_relaxed) != received;
+}
+
+/* Who finishes a request retires it. */
+static inline void retire(struct qp *core, const struct looked *looked)
+{
+    if (looked->sent && wq_may_retire(&core->sq) && !qp_retire_answered(core))
         qp_retire(core, &core->sq);
-    if (wq_may_retire(&core->rq) && (core->srq || !qp_retire_received(core)))
+    if (looked->received && wq_may_retire(&core->rq) && (core->srq || !qp_retire_received(core)))
         qp_retire(core, &core->rq);
 }
 
@@ -373,24 +397,23 @@ static void report_first(struct local_qp *qp)
 uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
 {
     struct qp *core = qp->core;
-    uint32_t done;
-    bool go_on;
+    struct looked looked;
 
     if (!spinlock_try(&qp->rx))
         return 0;
-    done = look(qp, budget, answers_soon, &go_on);
+    look(qp, budget, answers_soon, &looked);
     spinlock_unlock(&qp->rx);
-    if (done) {
-        retire(core);
+    if (looked.done) {
+        retire(core, &looked);
         if (unlikely(atomic_load_explicit(&qp->unheard, memory_order_relaxed)))
             report_first(qp);
     }
-    if (go_on) {
+    if (looked.go_on) {
         atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
         if (wq_pending(&core->sq) || qp_state(core) != RI_QPS_RTS ||
             atomic_load_explicit(&qp->refers, memory_order_relaxed) || has_rules_due(qp))
             tx_run(core);
     }
     qp_deliver(core);
-    return done;
+    return looked.done;
 }

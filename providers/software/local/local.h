@@ -61,6 +61,7 @@ struct local_qp {
 
     /* --- output: inside tx --- */
     struct ring_put put;
+    bool uses; /* local_page.used */
     /* Octets of the message at sq.next that are published. */
     uint64_t published;
     bool begun;
@@ -117,6 +118,7 @@ struct local_qp {
 
     /* --- its requests: under rx --- */
     struct ring_take take;
+    bool looks; /* the peer uses its ring (local_page.used) */
     /* The message under way. */
     struct ring_header message;
     bool open;    /* it has begun */
@@ -331,6 +333,12 @@ static inline bool local_owes_progress(const struct local_qp *qp)
 {
     return atomic_load_explicit(&qp->done, memory_order_relaxed) !=
            atomic_load_explicit(&qp->told, memory_order_relaxed);
+}
+/* A record of the peer is there. A look at a ring that was never used would take a page. */
+static inline bool local_has_record(const struct local_qp *qp)
+{
+    return (likely(qp->looks) || atomic_load_explicit(&qp->peer->used, memory_order_acquire)) &&
+           ring_has(&qp->take);
 }
 /* Would it find something to do? Without rx, a hint. */
 bool local_has_request(const struct local_qp *qp);

@@ -53,8 +53,8 @@ static bool must_wait(struct local_qp *qp, const struct wqe *wqe, uint32_t index
 /* --- payload --- */
 
 /* An element that is not empty, or a part of it. */
-static bool find_payload(struct local_qp *qp, const struct ri_sge *sge, uint64_t offset,
-                         uint32_t octets, uint8_t **memory)
+static inline bool find_payload(struct local_qp *qp, const struct ri_sge *sge, uint64_t offset,
+                                uint32_t octets, uint8_t **memory)
 {
     struct qp *core = qp->core;
 
@@ -384,28 +384,74 @@ static enum step publish_message(struct local_qp *qp, struct wqe *wqe)
 
 /* --- short Sends --- */
 
-/* publish_piece() for a Send that is one record. False: nothing has changed, and that finds out
- * why. */
-static inline bool publish_short(struct local_qp *qp, const struct wqe *wqe)
+/* So many are published at once, at most. */
+#define TOGETHER 32u
+
+/* A Send that is one record is in the ring, but it is not given. `tells`: as tell(). False: nothing
+ * has changed, and publish_piece() finds out why. */
+static inline bool put_short(struct local_qp *qp, const struct wqe *wqe, bool tells)
 {
+    const uint32_t octets = (uint32_t)wqe->length;
     struct ring_header header = { .kind = RING_REQUEST,
                                   .opcode = RI_WR_SEND,
                                   .flags = wqe->flags & RI_WR_SOLICITED ? RING_SOLICITED : 0,
-                                  .piece = (uint32_t)wqe->length,
-                                  .length = (uint32_t)wqe->length };
+                                  .piece = octets,
+                                  .length = octets };
     uint8_t *memory, *place;
 
-    if (unlikely(!find_payload(qp, &wqe->sges[0], 0, header.piece, &memory)))
+    if (unlikely(!find_payload(qp, &wqe->sges[0], 0, octets, &memory)))
         return false;
-    place = ring_reserve(&qp->put, header.piece);
+    place = ring_reserve(&qp->put, octets);
     if (unlikely(!place))
         return false;
-    copy_short(place, memory, header.piece);
-    tell(qp, &header);
-    give(qp);
-    local_stores(qp->memory);
-    ring_publish(&qp->put, &header);
+    copy_short(place, memory, octets);
+    if (tells)
+        tell(qp, &header);
+    ring_publish_bare(&qp->put, &header);
     return true;
+}
+
+/* give() of several. */
+static inline void give_many(struct local_qp *qp, uint32_t count)
+{
+    struct wq *sq = &qp->core->sq;
+    const uint32_t next = atomic_load_explicit(&sq->next, memory_order_relaxed) + count;
+
+    atomic_store_explicit(&sq->next, next, memory_order_release);
+    atomic_store_explicit(&sq->sent, next, memory_order_release);
+    atomic_store_explicit(&qp->given,
+                          atomic_load_explicit(&qp->given, memory_order_relaxed) + count,
+                          memory_order_release);
+    qp->refused_directly = false;
+}
+
+static inline bool is_short_send(const struct wqe *wqe)
+{
+    return (wqe->flags & WQE_SHORT) && wqe->opcode == RI_WR_SEND && wqe->length;
+}
+
+/* From sq.next on, as far as they are short Sends, which have no fences. The peer finds them when
+ * all are given. */
+static void publish_shorts(struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+    const uint32_t next = atomic_load_explicit(&sq->next, memory_order_relaxed);
+    const uint32_t pending = atomic_load_explicit(&sq->posted, memory_order_acquire) - next;
+    const uint32_t most = pending < TOGETHER ? pending : TOGETHER;
+    uint32_t count = 0;
+
+    ring_hold(&qp->put);
+    while (count < most) {
+        const struct wqe *wqe = wq_slot(sq, next + count);
+
+        if (!is_short_send(wqe) || !put_short(qp, wqe, !count))
+            break;
+        count++;
+    }
+    if (count)
+        give_many(qp, count);
+    local_stores(qp->memory);
+    ring_release(&qp->put);
 }
 
 /* Nothing of another message stands before it, and no octets are watched. */
@@ -424,12 +470,20 @@ static inline bool is_next(const struct qp *base, const struct local_qp *qp, uin
 bool local_publish_single(struct qp *base, const struct wqe *wqe, uint32_t index)
 {
     struct local_qp *qp = local_qp(base);
+    bool done;
 
     tx_assert_inside(base);
-    if (!is_next(base, qp, index) || !is_plain(qp) || !publish_short(qp, wqe))
+    if (!is_next(base, qp, index) || !is_plain(qp))
         return false;
-    local_wake_peer(qp);
-    return true;
+    ring_hold(&qp->put);
+    done = put_short(qp, wqe, true);
+    if (likely(done))
+        give_many(qp, 1);
+    local_stores(qp->memory);
+    ring_release(&qp->put);
+    if (likely(done))
+        local_wake_peer(qp);
+    return done;
 }
 
 /* --- the queue --- */
@@ -485,9 +539,11 @@ static enum step publish_next(struct local_qp *qp, uint32_t *pieces)
     uint32_t index = atomic_load_explicit(&qp->core->sq.next, memory_order_relaxed);
     struct wqe *wqe = wq_slot(&qp->core->sq, index);
 
-    if ((wqe->flags & WQE_SHORT) && wqe->opcode == RI_WR_SEND && wqe->length && is_plain(qp) &&
-        publish_short(qp, wqe))
-        return STEP_ON; /* it has no fence */
+    if (is_short_send(wqe) && is_plain(qp)) {
+        publish_shorts(qp);
+        if (atomic_load_explicit(&qp->core->sq.next, memory_order_relaxed) != index)
+            return STEP_ON;
+    }
     if (!qp->begun && must_wait(qp, wqe, index))
         return STEP_WAIT;
     if (wqe_is_local(wqe))
@@ -503,6 +559,10 @@ static bool has_got_room(struct local_qp *qp)
 {
     uint64_t before = qp->put.free_until;
 
+    if (!qp->uses) { /* it had none, so that the first request comes here */
+        qp->uses = true;
+        atomic_store(&qp->own->used, 1);
+    }
     ring_note_taken(&qp->put, atomic_load_explicit(&qp->peer->consumed, memory_order_acquire));
     return qp->put.free_until != before;
 }

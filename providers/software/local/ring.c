@@ -4,10 +4,7 @@
  */
 #include "ring.h"
 
-#include "base/compiler.h"
-
 #include <assert.h>
-#include <string.h>
 
 static_assert(sizeof(struct ring_header) == 48, "a header and 16 octets are one cache line");
 static_assert(offsetof(struct ring_header, stamp) == 0, "the stamp is the first word");
@@ -16,7 +13,9 @@ static_assert(offsetof(struct ring_header, stamp) == 0, "the stamp is the first 
 
 void ring_put_open(struct ring_put *put, uint8_t *ring, uint32_t octets)
 {
-    *put = (struct ring_put){ .ring = ring, .octets = octets, .free_until = octets };
+    *put = (struct ring_put){
+        .ring = ring, .octets = octets, .free_until = octets, .held = RING_NOT_HELD
+    };
 }
 
 void ring_take_open(struct ring_take *take, const uint8_t *ring, uint32_t octets)
@@ -36,14 +35,10 @@ static void store(struct ring_put *put, const struct ring_header *header, uint32
     const size_t stamp = sizeof(header->stamp);
 
     memcpy(place + stamp, (const uint8_t *)header + stamp, HEADER - stamp);
-    atomic_store_explicit(ring_word(put->ring, put->octets, put->at + octets), 0,
-                          memory_order_relaxed);
-    atomic_store_explicit(ring_word(put->ring, put->octets, put->at), ring_stamp(put->at),
-                          memory_order_release);
-    put->at += octets;
+    ring_store_stamp(put, octets);
 }
 
-uint8_t *ring_reserve(struct ring_put *put, uint32_t piece)
+uint8_t *ring_reserve_slowly(struct ring_put *put, uint32_t piece)
 {
     const struct ring_header skip = { .kind = RING_SKIP };
     uint32_t octets = ring_record(piece),
@@ -64,8 +59,8 @@ void ring_publish(struct ring_put *put, const struct ring_header *header)
     store(put, header, ring_record(header->piece));
 }
 
-enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
-                          const uint8_t **octets)
+enum ring_found ring_look_slowly(struct ring_take *take, struct ring_header *header,
+                                 const uint8_t **octets)
 {
     for (int rounds = 0; rounds < 2; rounds++) {
         uint32_t offset = (uint32_t)(take->at & (take->octets - 1));
@@ -73,6 +68,7 @@ enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
         if (!ring_has(take))
             return RING_NONE;
         memcpy(header, take->ring + offset, sizeof(*header));
+        __asm__ volatile("" : "+m"(*header)); /* as in ring_look() */
         if (header->kind == RING_SKIP && !offset)
             return RING_BROKEN; /* nothing is skipped there */
         if (header->kind != RING_SKIP) {

@@ -43,7 +43,7 @@ static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOC
 static const struct header {
     char magic[16];
     uint32_t head, requests, answers, page, slots;
-} expected = { "ital local 6", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS, sizeof(struct local_page),
+} expected = { "ital local 7", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS, sizeof(struct local_page),
                LOCAL_SLOTS };
 
 static_assert(sizeof(expected) <= LOCAL_WORDS &&
@@ -201,8 +201,11 @@ static bool give_back(void *memory, size_t octets)
     return !madvise(memory, octets, MADV_REMOVE);
 }
 
+/* Rings that no end has used are as they were. */
 static void clear(const struct ri_local *local)
 {
+    if (!atomic_load(&local->pages[0].used) && !atomic_load(&local->pages[1].used))
+        return;
     if (!give_back(local->rings, SLOT))
         memset(local->rings, 0, SLOT);
 }

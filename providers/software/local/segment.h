@@ -62,6 +62,9 @@ struct local_page {
      * needed behind it (option local_close_tcp). Before `started`: by what number it is called. */
     atomic_ullong bell;
     atomic_uint leaves_tcp, call;
+    /* Before its first request: it uses its ring. Until then nobody looks there, and the rings take
+     * no memory. */
+    atomic_uint used;
     /* enum local_sleep. Who clears it sends one octet by the socket. */
     _Alignas(LOCAL_LINE) atomic_uint asleep;
     /* What it has done with the peer's requests: octets that may be overwritten, requests that are

@@ -188,8 +188,10 @@ static enum ri_status prepare(struct qp *base, struct ri_local *memory, int tcp)
     spinlock_lock(&qp->rx);
     ring_put_open(&qp->put, local_requests(memory, memory->side), LOCAL_REQUESTS);
     ring_take_open(&qp->take, local_requests(memory, !memory->side), LOCAL_REQUESTS);
+    qp->put.free_until = 0; /* until it is used (publish.c) */
     qp->own = local_page(memory, memory->side);
     qp->peer = local_page(memory, !memory->side);
+    qp->uses = qp->looks = false;
     qp->published = qp->answer_at = qp->answer_placed = qp->placed = qp->fetch_at = 0;
     qp->consumed_seen = 0;
     qp->begun = qp->open = qp->waiting = qp->has_receive = qp->end_waits = false;
@@ -306,15 +308,10 @@ static void introduce(struct local_qp *qp)
     local_open_gate(qp);
 }
 
-/* The peer may have published something already. A look at an empty ring takes memory, too. */
+/* The peer may have published something already. */
 static void show(struct local_qp *qp)
 {
     struct lane *lane = qp->core->lane;
-
-    spinlock_lock(&qp->rx);
-    if (qp_state(qp->core) == RI_QPS_RTS)
-        local_begin_rest(qp);
-    spinlock_unlock(&qp->rx);
 
     spinlock_lock(&lane->lock);
     qp->hidden = false;
