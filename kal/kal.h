@@ -174,7 +174,8 @@ struct kal_interface_info {
     const char *device;
     enum ri_transport transport;
     bool usable;
-    bool on_request; /* RI_DEVICE_ON_REQUEST, and the configuration does not name it */
+    bool on_request;        /* RI_DEVICE_ON_REQUEST, and the configuration does not name it */
+    bool asked_for_by_kind; /* RI_DEVICE_ON_REQUEST, whether or not it does */
     const char *reason, *advice;
 };
 typedef void (*kal_interface_fn)(const struct kal_interface_info *info, void *arg);

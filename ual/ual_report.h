@@ -12,7 +12,8 @@ struct ual_interface {
     const char *name, *provider, *device;
     enum ri_transport transport;
     bool usable;
-    bool on_request; /* shown to programs that name it, or ask for its kind, alone */
+    bool on_request;        /* shown to programs that name it, or ask for its kind, alone */
+    bool asked_for_by_kind; /* of that kind; also one that the configuration names */
     const char *reason, *advice;
 };
 struct ual_provider {

@@ -151,6 +151,7 @@ static void take_device(struct build *build, struct kal_interface *interface,
                         const struct kal_device *device)
 {
     interface->transport = device->transport;
+    interface->asked_for_by_kind = device->flags & RI_DEVICE_ON_REQUEST;
     if (interface->configured_wrong)
         return; /* its first reason remains */
     interface->usable = device->usable;
@@ -637,6 +638,7 @@ enum ri_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *ar
             .device = interface->device,
             .transport = interface->transport,
             .on_request = interface->on_request,
+            .asked_for_by_kind = interface->asked_for_by_kind,
             .usable = interface->usable,
             .reason = interface->reason,
             .advice = interface->advice,

@@ -58,6 +58,7 @@ struct kal_interface {
     bool usable;
     bool configured_wrong;         /* not usable because of a value in the configuration */
     bool on_request;               /* RI_DEVICE_ON_REQUEST, and no section describes it */
+    bool asked_for_by_kind;        /* RI_DEVICE_ON_REQUEST */
     bool has_stand_in;             /* usable because another interface replaces it */
     char *fallback;                /* names of possible replacements (base/names.h); NULL: none */
     struct kal_provider *provider; /* loaded if kal_interface_choose found it; else perhaps not */

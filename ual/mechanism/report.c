@@ -25,6 +25,7 @@ static void pass_interface(const struct kal_interface_info *info, void *arg)
         .transport = info->transport,
         .usable = info->usable,
         .on_request = info->on_request,
+        .asked_for_by_kind = info->asked_for_by_kind,
         .reason = info->reason,
         .advice = info->advice,
     };

@@ -184,7 +184,7 @@ static bool is_wanted(const struct ual_interface *interface)
     if (only && *only)
         return !strcmp(only, interface->name);
     if (asks_for_rocev2())
-        return interface->on_request && interface->transport == RI_TRANSPORT_INFINIBAND;
+        return interface->asked_for_by_kind && interface->transport == RI_TRANSPORT_INFINIBAND;
     return !interface->on_request;
 }
 
