@@ -902,7 +902,11 @@ struct ri_qp_info {
     uint8_t reserved0[3];
     uint32_t port, path_mtu, destination_qpn, receive_psn, send_psn;
     struct ri_ah_attr path;
-    uint64_t reserved[3];
+    /* Of a connected QP whose connection the host did not hand over, static texts for people: what
+     * carries it; why that is not memory shared with a peer of this host (option local). NULL: it
+     * is not connected, or there is nothing to tell. */
+    const char *wire, *local_why;
+    uint64_t reserved[1];
 };
 
 /* ------------------------------------------------------------------------------------------------

@@ -125,6 +125,17 @@ static void put_depths(struct json *json, const struct kal_qp_seen *qp)
     json_end(json, '}');
 }
 
+/* The connection is the host's, or the provider's. */
+static void put_wire(struct json *json, const struct ri_qp_info *info,
+                     const struct kal_connection_seen *connection)
+{
+    const bool own = connection && connection->wire;
+
+    json_text(json, "wire", own ? connection->wire : info->wire);
+    json_text(json, "way", info->way);
+    json_text(json, "local_why", own ? connection->local_why : info->local_why);
+}
+
 static void put_endpoint(struct json *json, const struct kal_qp_seen *qp,
                          const struct carried *carried)
 {
@@ -138,10 +149,9 @@ static void put_endpoint(struct json *json, const struct kal_qp_seen *qp,
         json_bool(json, "initiator", connection->initiator);
         kal_state_put_end(json, "local", &connection->local);
         kal_state_put_end(json, "peer", &connection->peer);
-        json_text(json, "wire", connection->wire);
-        json_text(json, "way", qp->info.way);
-        json_text(json, "local_why", connection->local_why);
     }
+    if (connection || qp->info.wire)
+        put_wire(json, &qp->info, connection);
     json_text(json, "held", qp->info.holding ? "waiting for the peer's first message" : NULL);
     if (qp->info.terminate_sent)
         json_number(json, "terminate_sent", qp->info.terminate_sent);

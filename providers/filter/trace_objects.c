@@ -236,6 +236,8 @@ enum ri_status trace_qp_query(struct ri_qp *qp, struct ri_qp_info *info)
     if (status == RI_OK) {
         trace_text(&line, "state", word_of_qp_state(info->state));
         trace_number(&line, "qpn", info->qpn);
+        if (info->wire)
+            trace_text(&line, "wire", info->wire);
         if (info->way)
             trace_text(&line, "way", info->way);
     }

@@ -135,22 +135,22 @@ enum ri_status bed_to(struct end *end, enum ri_qp_state state)
     return end->fake.privileged.qp_modify(end->qp, &modify);
 }
 
-void bed_connect(void)
-{
-    static const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR, RI_QPS_RTS };
-
-    for (int i = 0; i < 3; i++) {
-        OK(bed_to(&bed[0], states[i]));
-        OK(bed_to(&bed[1], states[i]));
-    }
-}
-
-enum ri_qp_state bed_state(struct end *end)
+struct ri_qp_info bed_info(const struct end *end)
 {
     struct ri_qp_info info = { .size = sizeof(info) };
 
     OK(end->fake.privileged.qp_query(end->qp, &info));
-    return info.state;
+    return info;
+}
+
+enum ri_qp_state bed_state(struct end *end)
+{
+    return bed_info(end).state;
+}
+
+static bool are_local(void)
+{
+    return bed_info(&bed[0]).way && bed_info(&bed[1]).way;
 }
 
 /* --- passes --- */
@@ -203,6 +203,35 @@ bool bed_wait(bool (*holds)(const void *arg), const void *arg, int ms)
             return false;
         sleep_for_both(done ? 0 : tc_remaining_ms(end));
     }
+}
+
+static bool have_wires(const void *arg)
+{
+    (void)arg;
+    return bed_info(&bed[0]).wire && bed_info(&bed[1]).wire;
+}
+
+void bed_await_wires(void)
+{
+    ck_assert_msg(bed_wait(have_wires, NULL, BED_TIMEOUT), "a QP has no wire");
+}
+
+void bed_connect(void)
+{
+    static const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR, RI_QPS_RTS };
+
+    for (int i = 0; i < 3; i++) {
+        OK(bed_to(&bed[0], states[i]));
+        OK(bed_to(&bed[1], states[i]));
+    }
+    if (bed_type == RI_QP_RC)
+        bed_await_wires();
+}
+
+void bed_connect_locally(void)
+{
+    bed_connect();
+    ck_assert_msg(are_local(), "the QPs stay on UDP");
 }
 
 /* --- requests --- */

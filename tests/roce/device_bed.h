@@ -53,9 +53,15 @@ void bed_close_end(struct end *end);
 void bed_open_end(struct end *end, uint32_t n, const char *const *options);
 /* Brings an end to the state by what the transition needs. */
 enum ri_status bed_to(struct end *end, enum ri_qp_state state);
-/* Both to RTS. */
+/* Both to RTS, and it is decided by which wire they go on. */
 void bed_connect(void);
+/* The latter alone. */
+void bed_await_wires(void);
+/* By the wire local. */
+void bed_connect_locally(void);
 enum ri_qp_state bed_state(struct end *end);
+/* Its wire, why that is not local, and the way. */
+struct ri_qp_info bed_info(const struct end *end);
 
 /* Runs both lanes until cond holds; it sleeps as a host does. */
 bool bed_wait(bool (*holds)(const void *arg), const void *arg, int ms);

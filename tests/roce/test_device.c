@@ -39,6 +39,12 @@ static struct ri_send_wr request(enum ri_wr_opcode opcode, uint64_t cookie)
     return wr;
 }
 
+/* Else by the wire local (tests/roce/local.tap). */
+static bool is_by_udp(void)
+{
+    return !strcmp(bed_info(A).wire, "udp");
+}
+
 /* --- operations --- */
 
 static void send_one(uint32_t length, bool immediate)
@@ -275,17 +281,21 @@ END_TEST
 
 START_TEST(a_peer_that_is_gone)
 {
+    bool by_udp;
+
     bed_open(1, NULL);
     A->timeout = 8; /* 1 ms */
     A->retry_count = 2;
     bed_connect();
+    by_udp = is_by_udp();
     send_one(100, false);
     OK(B->fake.privileged.qp_destroy(B->qp));
     B->qp = NULL;
     OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 8)));
     bed_take(A, A->send_cq, 1, RI_WC_TRANSPORT);
     bed_await_event(A, RI_EVENT_LLP_LOST);
-    ck_assert_uint_gt(bed_counter(B, "packets to unknown queue pairs"), 2);
+    if (by_udp)
+        ck_assert_uint_gt(bed_counter(B, "packets to unknown queue pairs"), 2);
     bed_close();
 }
 END_TEST
@@ -338,6 +348,14 @@ END_TEST
 
 /* --- strangers --- */
 
+static void open_over_udp(void)
+{
+    bed_open(1, NULL);
+    bed_connect();
+    if (!is_by_udp())
+        tc_skip("it is about packets");
+}
+
 /* A packet from a port of 127.0.0.1, where both ends are, to a QP of B. */
 static void send_from_port(uint16_t port, struct end *to, uint32_t psn)
 {
@@ -354,8 +372,7 @@ static void send_from_port(uint16_t port, struct end *to, uint32_t psn)
  * has sent, and by what it has acknowledged. */
 START_TEST(packets_of_another_port_of_an_own_end_are_dropped)
 {
-    bed_open(1, NULL);
-    bed_connect();
+    open_over_udp();
     send_one(64, false); /* from A to B */
     bed_receive(B, 2, bed_sge(B, 0, 64));
     bed_receive(A, 3, bed_sge(A, 0, 64));
@@ -374,8 +391,7 @@ END_TEST
 /* P-050: rxe and adapters may change it. */
 START_TEST(P013_another_kind_of_peer_sends_from_any_port)
 {
-    bed_open(1, NULL);
-    bed_connect();
+    open_over_udp();
     for (uint32_t i = 0; i < 3; i++) {
         bed_receive(B, i, bed_sge(B, 0, 64));
         send_from_port((uint16_t)(0xC000 + i), B, A->psn + i);
@@ -389,8 +405,7 @@ END_TEST
 /* What is no progress tells nothing of the peer; a new connection knows nothing of the last. */
 START_TEST(who_guesses_wrong_decides_nothing)
 {
-    bed_open(1, NULL);
-    bed_connect();
+    open_over_udp();
     send_from_port(0xC001, B, A->psn + 1000);
     send_one(64, false);
     send_from_port(0xC001, B, A->psn + 1);
@@ -414,8 +429,7 @@ START_TEST(P013_packets_of_another_address_are_dropped)
     uint32_t len;
     int fd;
 
-    bed_open(1, NULL);
-    bed_connect();
+    open_over_udp();
     bed_receive(B, 2, bed_sge(B, 0, 64));
     fd = plain_socket(&from, 5000);
     len = put_packet(octets, &from, 5000, &to, 0, B->qpn, A->psn, 64);
@@ -532,6 +546,12 @@ static void destroy_other(const struct ri_host *host, void *context)
     other[0] = NULL;
 }
 
+static bool is_destroyed(const void *arg)
+{
+    (void)arg;
+    return !other[0];
+}
+
 /* In one run: a Send, whose upcall destroys the QP for which an acknowledgement is behind it. */
 START_TEST(an_upcall_destroys_the_QP_of_the_next_packet)
 {
@@ -548,10 +568,11 @@ START_TEST(an_upcall_destroys_the_QP_of_the_next_packet)
     OK(bed_post(B, request(RI_WR_SEND, 3), bed_sge(B, 0, 64)));
     fake_host_run(&B->fake, NULL); /* its acknowledgement is behind the Send */
     fake_host_run(&A->fake, NULL);
-    ck_assert_ptr_null(other[0]);
+    ck_assert(is_by_udp() ? is_destroyed(NULL) : bed_wait(is_destroyed, NULL, BED_TIMEOUT));
     bed_take(A, A->recv_cq, 2, RI_WC_SUCCESS);
     bed_take(B, B->recv_cq, 1, RI_WC_SUCCESS);
-    ck_assert_uint_eq(bed_counter(A, "packets to unknown queue pairs"), 1);
+    if (is_by_udp())
+        ck_assert_uint_eq(bed_counter(A, "packets to unknown queue pairs"), 1);
     bed_take(B, B->send_cq, 3, RI_WC_SUCCESS);
     send_one(64, false);
     OK(B->fake.privileged.qp_destroy(other[1]));
@@ -590,12 +611,20 @@ static bool all_are_done(const void *arg)
     struct ri_wc wc[32];
     uint32_t got;
 
+    OK(A->fake.user.arm(A->send_cq, RI_ARM_NEXT, 0));
     while ((got = A->fake.user.poll(A->send_cq, 32, wc))) {
         for (uint32_t i = 0; i < got; i++)
             ck_assert_int_eq(wc[i].status, RI_WC_SUCCESS);
         *count->done += got;
     }
     return *count->done == POSTS;
+}
+
+/* A post may complete by itself, where both ends are of one host: no lane has anything to do. */
+static void wake_lane(const struct ri_host *host, void *context)
+{
+    (void)context;
+    host->wake(host, &A->fake.events);
 }
 
 /* Posts beside passes: two threads post, one runs the lanes. */
@@ -606,6 +635,7 @@ START_TEST(two_threads_post_beside_the_passes)
     pthread_t threads[2];
 
     bed_open(1, NULL);
+    A->fake.host.cq_event = wake_lane;
     bed_connect();
     atomic_store(&posted, 0);
     for (int i = 0; i < 2; i++)

@@ -127,6 +127,8 @@ static void meet(struct ri_connect_param ask, struct ri_connect_param accept)
     ck_assert_msg(bed_wait(is_asked, NULL, BED_TIMEOUT) && connection[1], "no request");
     OK(B->fake.privileged.accept(connection[1], B->qp, &accept));
     ck_assert_msg(bed_wait(are_established, NULL, BED_TIMEOUT), "no connection");
+    if (bed_type == RI_QP_RC)
+        bed_await_wires();
 }
 
 static struct ri_qp_info info_of(struct end *end)
@@ -504,6 +506,24 @@ START_TEST(M035_a_DREQ_does_not_overtake_the_packets_before_it)
 }
 END_TEST
 
+/* The end that refuses a request leaves the connection: its word for the request comes first. */
+START_TEST(M035_a_DREQ_does_not_overtake_a_refusal)
+{
+    struct ri_send_wr read = { .opcode = RI_WR_RDMA_READ, .flags = RI_WR_SIGNALED, .cookie = 5 };
+
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    read.rdma.remote_addr = (uintptr_t)B->memory;
+    read.rdma.rkey = B->keys.rkey; /* B's QP has no Reads enabled */
+    OK(bed_post(A, read, bed_sge(A, 0, 64)));
+    for (int pass = 0; pass < 100; pass++) { /* it does all that it can */
+        fake_lane_pass(&B->fake.events, 0);
+        fake_host_run(&B->fake, NULL);
+    }
+    bed_take(A, A->send_cq, 5, RI_WC_REMOTE_INVALID_REQUEST);
+}
+END_TEST
+
 /* --- unreliable connections --- */
 
 /* The REQ says so, and what was sent before the DREQ arrives. */
@@ -612,7 +632,7 @@ int main(void)
                  a_service_at_a_link_local_address_is_found_by_others,
                  who_listens_at_all_addresses_opens_one_as_soon_as_it_can,
                  M035_a_DREQ_does_not_overtake_the_packets_before_it,
-                 the_socket_of_QP_1_wakes_one_process,
+                 M035_a_DREQ_does_not_overtake_a_refusal, the_socket_of_QP_1_wakes_one_process,
                  a_request_without_an_answer_is_in_the_log_with_counters);
     tc_add_tests(small, M043_a_REQ_may_ask_for_what_the_interface_carries_now);
     tc_add_tests(tc_case(suite, "unreliable", setup_unreliable, teardown),

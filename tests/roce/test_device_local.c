@@ -5,11 +5,9 @@
  */
 #include "device_bed.h"
 
-#include <signal.h>
+#include "base/clock.h"
+
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define A    (&bed[0])
 #define B    (&bed[1])
@@ -47,10 +45,7 @@ static struct ri_send_wr request(enum ri_wr_opcode opcode, uint64_t cookie)
 
 static const char *way_of(const struct end *end)
 {
-    struct ri_qp_info info = { .size = sizeof(info) };
-
-    OK(end->fake.privileged.qp_query(end->qp, &info));
-    return info.way;
+    return bed_info(end).way;
 }
 
 static bool are_local(const void *arg)
@@ -66,12 +61,6 @@ static void to_RTS(struct end *end)
     OK(bed_to(end, RI_QPS_RTS));
 }
 
-static void connect_locally(void)
-{
-    bed_connect();
-    ck_assert_msg(bed_wait(are_local, NULL, BED_TIMEOUT), "the QPs stay on UDP");
-}
-
 static void exchange(struct end *from, struct end *to, uint32_t length)
 {
     bed_receive(to, 20, bed_sge(to, 0, 4096));
@@ -80,12 +69,17 @@ static void exchange(struct end *from, struct end *to, uint32_t length)
     ck_assert_uint_eq(bed_take(to, to->recv_cq, 20, RI_WC_SUCCESS).byte_len, length);
 }
 
-static void is_by_udp(void)
+/* `why` is what the end says of it that has been asked by none. */
+static void is_by_udp(const struct end *end, const char *why)
 {
     exchange(A, B, 100);
     exchange(B, A, 100);
-    ck_assert_ptr_null(way_of(A));
-    ck_assert_ptr_null(way_of(B));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_null(bed_info(&bed[i]).way);
+        ck_assert_str_eq(bed_info(&bed[i]).wire, "udp");
+        ck_assert_ptr_nonnull(bed_info(&bed[i]).local_why);
+    }
+    ck_assert_str_eq(bed_info(end).local_why, why);
     ck_assert_uint_gt(bed_qp_counter(A, "packets sent"), 0);
 }
 
@@ -150,7 +144,7 @@ START_TEST(every_operation_carries_without_a_packet)
     struct tc_rng rng = tc_rng(1);
 
     open_both(_i);
-    connect_locally();
+    bed_connect_locally();
     tc_fill(&rng, A->memory, BED_MEMORY);
     tc_fill(&rng, B->memory, BED_MEMORY);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -206,6 +200,8 @@ START_TEST(requests_wait_for_a_peer_that_comes_late)
     exchange(late, early, 64);
     ck_assert_uint_eq(bed_events(late, RI_EVENT_COMMUNICATION_ESTABLISHED), 1);
     ck_assert(are_local(NULL));
+    ck_assert_str_eq(bed_info(A).wire, "local");
+    ck_assert_ptr_null(bed_info(A).local_why);
     bed_close();
 }
 END_TEST
@@ -279,11 +275,13 @@ static void reopen(struct end *end, const char *const *other)
 START_TEST(an_end_without_the_option_keeps_both_on_UDP)
 {
     static const char *const no[] = { "local", "no", NULL };
+    struct end *end;
 
     open_both(0);
-    reopen(first_of(_i), no);
+    end = first_of(_i);
+    reopen(end, no);
     bed_connect();
-    is_by_udp();
+    is_by_udp(end, "option local is no");
     bed_close();
 }
 END_TEST
@@ -291,11 +289,13 @@ END_TEST
 START_TEST(option_guard_keeps_both_on_UDP)
 {
     static const char *const guard[] = { "local", "auto", "guard", "yes", NULL };
+    struct end *end;
 
     open_both(0);
-    reopen(first_of(_i), guard);
+    end = first_of(_i);
+    reopen(end, guard);
     bed_connect();
-    is_by_udp();
+    is_by_udp(end, "each access is watched (option guard)");
     bed_close();
 }
 END_TEST
@@ -357,7 +357,7 @@ START_TEST(a_reset_pair_begins_anew)
 {
     open_both(_i);
     for (uint32_t life = 0; life < 20; life++) {
-        connect_locally();
+        bed_connect_locally();
         send_one(3000, false);
         write_one(700, false);
         for (uint64_t i = 0; i < 200; i++)
@@ -427,7 +427,7 @@ START_TEST(a_wrong_key_ends_both)
     open_both(_i / 2);
     wr = request(_i % 2 ? RI_WR_RDMA_READ : RI_WR_RDMA_WRITE, 1);
     wr.rdma.rkey ^= 0x5a5a5a00;
-    connect_locally();
+    bed_connect_locally();
     bed_receive(B, 2, bed_sge(B, 0, 8));
     OK(bed_post(A, wr, bed_sge(A, 0, 3000)));
     OK(bed_post(A, request(RI_WR_SEND, 3), bed_sge(A, 0, 8)));
@@ -445,7 +445,7 @@ END_TEST
 START_TEST(a_message_longer_than_the_receive_ends_both)
 {
     open_both(0);
-    connect_locally();
+    bed_connect_locally();
     bed_receive(B, 2, bed_sge(B, 0, 8));
     OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 9)));
     bed_take(A, A->send_cq, 1, RI_WC_REMOTE_INVALID_REQUEST);
@@ -464,7 +464,7 @@ START_TEST(an_operation_that_is_not_enabled_is_no_valid_request)
                                    .state = RI_QPS_RTS };
 
     open_both(0);
-    connect_locally();
+    bed_connect_locally();
     OK(B->fake.privileged.qp_modify(B->qp, &modify));
     OK(bed_post(A, request(opcodes[_i], 1), bed_sge(A, 0, 8)));
     bed_take(A, A->send_cq, 1, RI_WC_REMOTE_INVALID_REQUEST);
@@ -477,7 +477,7 @@ START_TEST(a_receiver_that_is_not_ready_hears_of_nothing)
 {
     open_both(0);
     A->rnr_retry = (uint8_t)(_i ? 2 : 0);
-    connect_locally();
+    bed_connect_locally();
     send_one(64, false);
     OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 8)));
     OK(bed_post(A, request(RI_WR_SEND, 2), bed_sge(A, 0, 8)));
@@ -495,7 +495,7 @@ END_TEST
 START_TEST(a_Send_waits_for_its_receive_without_end)
 {
     open_both(0);
-    connect_locally();
+    bed_connect_locally();
     OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 8)));
     bed_take_none(A, A->send_cq);
     bed_receive(B, 2, bed_sge(B, 0, 8));
@@ -517,7 +517,7 @@ static bool is_draining(const struct end *end)
 START_TEST(SQD_ends_what_was_begun_and_holds_the_rest)
 {
     open_both(0);
-    connect_locally();
+    bed_connect_locally();
     OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 5000)));
     OK(bed_to(A, RI_QPS_SQD));
     OK(bed_post(A, request(RI_WR_SEND, 2), bed_sge(A, 0, 64)));
@@ -539,6 +539,78 @@ START_TEST(SQD_ends_what_was_begun_and_holds_the_rest)
 }
 END_TEST
 
+static bool never(const void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+/* The time of requests that are held for the peer does not run in SQD, where none begins. */
+START_TEST(SQD_does_not_use_up_the_time_for_a_peer_that_comes_late)
+{
+    open_both(0);
+    A->timeout = 17; /* 0.54 s */
+    A->retry_count = 0;
+    to_RTS(A);
+    OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 64)));
+    OK(bed_to(A, RI_QPS_SQD));
+    bed_wait(never, NULL, 700);
+    ck_assert_int_eq(bed_state(A), RI_QPS_SQD);
+    OK(bed_to(A, RI_QPS_RTS));
+    OK(bed_to(B, RI_QPS_INIT));
+    bed_receive(B, 2, bed_sge(B, 0, 64));
+    OK(bed_to(B, RI_QPS_RTR));
+    bed_take(A, A->send_cq, 1, RI_WC_SUCCESS);
+    bed_take(B, B->recv_cq, 2, RI_WC_SUCCESS);
+    bed_close();
+}
+END_TEST
+
+#define RNR_20_MS 22u /* the code of 20.48 ms */
+
+/* The sender counts, by the receiver's timer. */
+START_TEST(RNR_waits_by_the_receiver_s_timer_and_the_sender_s_count)
+{
+    uint64_t begun;
+
+    open_both(_i);
+    A->rnr_retry = 5;
+    A->rnr_timer = 1; /* 0.01 ms: not the one that counts */
+    B->rnr_timer = RNR_20_MS;
+    bed_connect_locally();
+    begun = clock_now();
+    OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 8)));
+    bed_take(A, A->send_cq, 1, RI_WC_RNR);
+    ck_assert_uint_ge(clock_now() - begun, 5 * 20 * CLOCK_NS_PER_MS);
+    bed_close();
+}
+END_TEST
+
+/* A Read has what was there when it was executed, and completes before what was posted behind. */
+START_TEST(a_fenced_Send_leaves_behind_the_Read_before_it)
+{
+    struct ri_send_wr fenced = request(RI_WR_SEND, 2);
+
+    open_both(_i);
+    bed_connect_locally();
+    fenced.flags |= RI_WR_READ_FENCE;
+    bed_receive(B, 4, bed_sge(B, 0, 8));
+    for (uint32_t round = 0; round < 50; round++) {
+        memset(B->memory + HALF, 1, HALF);
+        OK(bed_post(A, request(RI_WR_RDMA_READ, 1), bed_sge(A, 0, 40000)));
+        OK(bed_post(A, fenced, bed_sge(A, 50000, 8)));
+        OK(bed_post(A, request(RI_WR_RDMA_READ, 3), bed_sge(A, 100000, 40000)));
+        bed_take(B, B->recv_cq, 4, RI_WC_SUCCESS);
+        for (uint32_t i = 0; i < 40000; i++)
+            ck_assert_uint_eq(A->memory[i], 1);
+        bed_receive(B, 4, bed_sge(B, 0, 8));
+        for (uint64_t i = 1; i < 4; i++)
+            bed_take(A, A->send_cq, i, RI_WC_SUCCESS);
+    }
+    bed_close();
+}
+END_TEST
+
 /* --- a peer that leaves --- */
 
 static void connect_impatiently(int access)
@@ -546,7 +618,7 @@ static void connect_impatiently(int access)
     open_both(access);
     A->timeout = 8; /* 1 ms */
     A->retry_count = 2;
-    connect_locally();
+    bed_connect_locally();
     send_one(100, false);
     write_one(100, false);
 }
@@ -616,107 +688,24 @@ START_TEST(a_request_that_waits_fails_when_its_peer_leaves)
 }
 END_TEST
 
-/* --- two processes --- */
-
-static void tell(int fd, const void *octets, size_t length)
+/* Its peer was reset and begins anew, which it does not know: neither hangs. */
+START_TEST(a_peer_that_was_reset_alone_is_none)
 {
-    ck_assert_int_eq(write(fd, octets, length), (ssize_t)length);
-}
-
-static void hear(int fd, void *octets, size_t length)
-{
-    ck_assert_int_eq(read(fd, octets, length), (ssize_t)length);
-}
-
-static void has_come(void *arg, uint32_t events)
-{
-    (void)events;
-    *(bool *)arg = true;
-}
-
-static bool is_true(const void *arg)
-{
-    return *(const bool *)arg;
-}
-
-/* This process answers the other one meanwhile, which wants the sockets. */
-static void await_octets(int fd)
-{
-    const struct ri_host *host = &A->fake.host;
-    struct ri_watch *watch;
-    bool come = false;
-
-    OK(host->watch(host, &A->fake.events, fd, EPOLLIN, has_come, &come, &watch));
-    ck_assert(bed_wait(is_true, &come, BED_TIMEOUT));
-    host->unwatch(host, watch);
-}
-
-static bool never(const void *arg)
-{
-    (void)arg;
-    return false;
-}
-
-/* B of a process of its own: it tells its number, answers one Send, and lives on. */
-static void be_peer(int from, int to)
-{
-    uint32_t qpn;
-
-    bed_open_end(A, 1, options);
-    bed_open_end(B, 1, options);
-    tell(to, &B->qpn, sizeof(B->qpn));
-    hear(from, &qpn, sizeof(qpn));
-    A->qpn = qpn;
-    OK(bed_to(B, RI_QPS_INIT));
-    bed_receive(B, 2, bed_sge(B, 0, 64));
-    OK(bed_to(B, RI_QPS_RTR));
-    OK(bed_to(B, RI_QPS_RTS));
-    bed_take(B, B->recv_cq, 2, RI_WC_SUCCESS);
-    OK(bed_post(B, request(RI_WR_SEND, 1), bed_sge(B, 0, 64)));
-    bed_take(B, B->send_cq, 1, RI_WC_SUCCESS);
-    bed_wait(never, NULL, BED_TIMEOUT);
-}
-
-static pid_t start_peer(int *to)
-{
-    int down[2], up[2];
-    pid_t child;
-
-    ck_assert_int_eq(pipe(down) | pipe(up), 0);
-    child = fork();
-    ck_assert_int_ge(child, 0);
-    if (!child) {
-        be_peer(down[0], up[1]);
-        _exit(0);
-    }
-    await_octets(up[0]);
-    hear(up[0], &B->qpn, sizeof(B->qpn));
-    *to = down[1];
-    return child;
-}
-
-START_TEST(a_peer_that_is_killed_answers_nothing)
-{
-    struct ri_qp_info info = { .size = sizeof(info) };
-    pid_t child;
-    int to;
-
-    open_both(_i);
-    A->timeout = 14; /* 67 ms */
-    child = start_peer(&to);
-    to_RTS(A);
-    bed_receive(A, 2, bed_sge(A, 0, 64));
-    tell(to, &A->qpn, sizeof(A->qpn));
-    OK(bed_post(A, request(RI_WR_SEND, 1), bed_sge(A, 0, 64)));
-    bed_take(A, A->send_cq, 1, RI_WC_SUCCESS);
-    bed_take(A, A->recv_cq, 2, RI_WC_SUCCESS);
-    OK(A->fake.privileged.qp_query(A->qp, &info));
-    ck_assert_ptr_nonnull(info.way);
-    ck_assert_int_eq(kill(child, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(child, NULL, 0), child);
-    OK(bed_post(A, request(RI_WR_SEND, 3), bed_sge(A, 0, 8)));
-    bed_take(A, A->send_cq, 3, RI_WC_TRANSPORT);
-    bed_await_event(A, RI_EVENT_LLP_LOST);
+    connect_impatiently(0);
+    B->timeout = 8;
+    B->retry_count = 2;
+    OK(bed_to(B, RI_QPS_IDLE));
+    to_RTS(B);
+    bed_receive(A, 2, bed_sge(A, 0, 8));
+    OK(bed_post(B, request(RI_WR_SEND, 3), bed_sge(B, 0, 8)));
+    bed_take(B, B->send_cq, 3, RI_WC_TRANSPORT);
+    bed_take_none(A, A->recv_cq);
+    OK(bed_post(A, request(RI_WR_SEND, 4), bed_sge(A, 0, 8)));
+    bed_take(A, A->send_cq, 4, RI_WC_TRANSPORT);
+    for (int i = 0; i < 2; i++)
+        OK(bed_to(&bed[i], RI_QPS_IDLE));
+    bed_connect_locally();
+    send_one(100, false);
     bed_close();
 }
 END_TEST
@@ -745,10 +734,14 @@ int main(void)
                  SQD_ends_what_was_begun_and_holds_the_rest);
     tcase_add_loop_test(errors, an_operation_that_is_not_enabled_is_no_valid_request, 0, 3);
     tcase_add_loop_test(errors, a_receiver_that_is_not_ready_hears_of_nothing, 0, 2);
+    tc_add_tests(errors, SQD_does_not_use_up_the_time_for_a_peer_that_comes_late);
+    tcase_add_loop_test(errors, RNR_waits_by_the_receiver_s_timer_and_the_sender_s_count, 0,
+                        ACCESSES);
+    tcase_add_loop_test(errors, a_fenced_Send_leaves_behind_the_Read_before_it, 0, ACCESSES);
     tcase_add_loop_test(ends, a_peer_that_is_destroyed_answers_nothing, 0, ACCESSES);
-    tc_add_tests(ends, a_long_Send_that_was_executed_completes_behind_the_end,
+    tc_add_tests(ends, a_peer_that_was_reset_alone_is_none,
+                 a_long_Send_that_was_executed_completes_behind_the_end,
                  a_QP_in_ERROR_tells_its_peer_nothing,
                  a_request_that_waits_fails_when_its_peer_leaves);
-    tcase_add_loop_test(ends, a_peer_that_is_killed_answers_nothing, 0, ACCESSES);
     return tc_main(suite);
 }

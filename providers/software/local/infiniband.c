@@ -14,6 +14,10 @@
 
 #include "wire_local.h"
 
+/* Of what a peer that takes its leave has published before: a bound for one that goes on. */
+#define LAST_LOOKS  64u
+#define LAST_BUDGET 64u
+
 /* --- own requests: inside tx --- */
 
 static bool is_dead(const struct local_qp *qp)
@@ -117,6 +121,17 @@ void local_suspend(struct qp *base, bool on, bool drained)
     tx_assert_inside(base);
     atomic_store(&qp->suspended, on);
     qp->drained = drained;
+}
+
+void local_take_last(struct qp *base)
+{
+    struct local_qp *qp = local_qp(base);
+    uint32_t looks = 0;
+
+    do
+        local_look(qp, LAST_BUDGET, false);
+    while (++looks < LAST_LOOKS && qp_state(base) == RI_QPS_RTS &&
+           (local_has_request(qp) || local_has_end(qp)));
 }
 
 bool local_is_drained(const struct qp *base)

@@ -71,5 +71,9 @@ void local_send_infiniband(struct qp *qp);
  * RI_EVENT_SEND_QUEUE_DRAINED is recorded, unless it was. The caller has tx run. Inside tx. */
 void local_suspend(struct qp *qp, bool on, bool drained);
 bool local_is_drained(const struct qp *qp);
+/* The peer takes its leave by another way: what it has published before is executed, as far as
+ * receives are posted, and what it has said of requests of this side is heard. In a pass, no lock
+ * held. */
+void local_take_last(struct qp *qp);
 
 #endif

@@ -271,12 +271,15 @@ static void report_failure(struct roce_connection *c, struct roce_qp *qp)
     report(c, &event);
 }
 
+/* A DREQ does not overtake the requests before it (M-035): packets are out of the sockets. */
 static void report_end(struct roce_connection *c, struct roce_qp *qp)
 {
     struct ri_connection_event event = event_of(c, RI_CONNECTION_DISCONNECTED);
 
     event.private_data_length = c->closing_length;
     event.private_data = c->closing_length ? c->closing : NULL;
+    if (qp && roce_is_local(qp) && lane_inside(qp->core.lane))
+        local_take_last(&qp->core);
     if (qp && !c->outlives_qp)
         roce_break_qp(qp);
     report(c, &event);

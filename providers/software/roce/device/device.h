@@ -204,6 +204,9 @@ struct roce_qp {
     struct roce_port *port;
     struct net_path path;
     struct ri_timer timers[RC_SIDES];
+    /* Why it stays on UDP with a peer of this host: static text. NULL: it does not, or the peer is
+     * of another host. Any thread reads it. */
+    _Atomic(const char *) local_why;
     /* Under meet.lock: the own question, and the peer's. */
     enum roce_decision decision;
     struct roce_talk *talk_out, *talk_in;
@@ -337,6 +340,8 @@ void roce_close_ports(struct roce_rnic *device);
 
 /* The carrier's `held`. */
 void roce_held(struct rc_qp *rc);
+/* The time of the requests that are held begins again. Inside tx. */
+void roce_wait_anew(struct roce_qp *qp);
 /* The rule of the wire local (struct local_rules). */
 uint64_t roce_patience(const struct qp *core, bool dead);
 
@@ -350,8 +355,9 @@ enum ri_status roce_meet_watch(struct roce_rnic *device);
 void roce_meet_unwatch(struct roce_rnic *device);
 /* Peers find the QP, which has been made; it is destroyed. */
 void roce_meet_show(struct roce_qp *qp, bool shown);
-/* May the QP, whose path is known, leave UDP for the wire local? */
-bool roce_may_meet(struct roce_qp *qp, uint32_t peer);
+/* May the QP, whose path is known, leave UDP for the wire local? *why: what stands against it with
+ * a peer of this host, a static text; NULL: nothing does, or the peer is of another host. */
+bool roce_may_meet(struct roce_qp *qp, uint32_t peer, const char **why);
 /* It has come to RTR: it goes by UDP, or its requests are held until it is decided. No lock held;
  * likewise the next one. */
 void roce_meet(struct roce_qp *qp);

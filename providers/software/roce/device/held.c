@@ -36,6 +36,16 @@ static void end_held(struct roce_qp *qp)
     qp_end(&qp->core, &end);
 }
 
+void roce_wait_anew(struct roce_qp *qp)
+{
+    const struct ri_host *host = qp->core.rnic->host;
+
+    tx_assert_inside(&qp->core);
+    host->timer_cancel(host, qp->core.lane->base.context, &qp->held_timer);
+    atomic_store(&qp->held_over, false);
+    qp->held_timed = false;
+}
+
 /* The peer would not acknowledge them either. */
 void roce_held(struct rc_qp *rc)
 {

@@ -169,11 +169,21 @@ static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modif
     return RI_OK;
 }
 
-/* Option local is only, and the peer is not of this host, or the RNIC has no such wire. */
-static bool is_barred(struct roce_qp *qp, uint32_t peer)
+/* With option local = only the QP does not begin over UDP. Of a QP that has no wire yet. */
+static enum ri_status choose_wire(struct roce_qp *qp, uint32_t peer)
 {
-    return roce_rnic(qp->core.rnic)->options.local == ROCE_LOCAL_ONLY &&
-           qp->core.type == RI_QP_RC && !roce_may_meet(qp, peer);
+    const struct roce_rnic *device = roce_rnic(qp->core.rnic);
+    const char *why;
+    bool may_meet = roce_may_meet(qp, peer, &why);
+
+    if (!may_meet && device->options.local == ROCE_LOCAL_ONLY && qp->core.type == RI_QP_RC) {
+        ri_log(device->core.host, RI_LOG_ERROR, "QP %u does not begin, as option local is only: %s",
+               qp->core.qpn, why ? why : "the peer is of another host");
+        return RI_ERR_UNREACHABLE;
+    }
+    qp->rc.held = may_meet;
+    atomic_store(&qp->local_why, why);
+    return RI_OK;
 }
 
 static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modify)
@@ -181,11 +191,10 @@ static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modi
     struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
     enum ri_status status = roce_find_path(device, modify->path, &qp->port, &qp->path, &qp->ah);
 
-    if (status == RI_OK && is_barred(qp, modify->destination_qpn))
-        status = RI_ERR_UNREACHABLE;
+    if (status == RI_OK)
+        status = choose_wire(qp, modify->destination_qpn);
     if (status != RI_OK)
         return status;
-    qp->rc.held = roce_may_meet(qp, modify->destination_qpn);
     tx_enter(&qp->rc.core);
     status = begin(qp, modify);
     tx_leave(&qp->rc.core);
@@ -245,6 +254,7 @@ static enum ri_status resume(struct roce_qp *qp, const struct ri_qp_modify *modi
 {
     stay(qp, modify);
     tx_enter(&qp->rc.core);
+    roce_wait_anew(qp);
     suspend(qp, false);
     set_phase(qp, PHASE_RTS);
     tx_leave(&qp->rc.core);

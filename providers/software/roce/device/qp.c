@@ -86,6 +86,10 @@ static void describe(struct roce_qp *qp, struct ri_qp_info *info)
     info->known = qp->known;
     info->draining = info->state == RI_QPS_SQD &&
                      !(roce_is_local(qp) ? local_is_drained(&qp->core) : rc->req.drained);
+    if (qp_state(&qp->core) == RI_QPS_RTS && !rc->held) {
+        info->wire = roce_is_local(qp) ? "local" : "udp";
+        info->local_why = atomic_load(&qp->local_why);
+    }
     info->timeout = rc->attr.timeout;
     info->retry_count = rc->attr.retry_cnt;
     info->rnr_retry = rc->attr.rnr_retry;

@@ -46,6 +46,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#define NOT_PASSED    "the memory could not be passed (ulimit -n)"
+#define PEER_HAS_LEFT "the peer's queue pair or its process has left"
+
 enum talk_state {
     TALK_NEW,     /* somebody has connected */
     TALK_PENDING, /* it has asked, and is not answered */
@@ -179,6 +182,7 @@ static void tell(const struct roce_qp *qp, const char *why)
 static void decide_udp(struct roce_qp *qp, const char *why)
 {
     qp->decision = DECISION_UDP;
+    atomic_store(&qp->local_why, why);
     end_talk(qp->talk_out);
     if (qp->talk_in)
         refuse(qp->talk_in, MEET_STAYS);
@@ -222,11 +226,13 @@ static void offer(struct roce_talk *talk)
     }
     talk->state = TALK_OFFERED;
     sent = net_meet_send(talk->fd, &message, passed);
+    if (!sent)
+        why = errno == EPIPE || errno == ECONNRESET ? PEER_HAS_LEFT : NOT_PASSED;
     close(passed);
     if (sent)
         end_talk(qp->talk_out);
     else
-        decide_udp(qp, "the memory could not be passed (ulimit -n)");
+        decide_udp(qp, why);
 }
 
 static bool is_of_peer(const struct roce_qp *qp, const struct meet_pair *pair)
@@ -331,7 +337,7 @@ static const char *text_of_errno(int error)
 static void take_offer(struct roce_talk *talk, int passed)
 {
     struct roce_qp *qp = talk->qp;
-    const char *why = "the memory could not be passed (ulimit -n)";
+    const char *why = NOT_PASSED;
 
     if (passed < 0 ||
         local_take(&talk->device->core.base, talk->fd, passed, &talk->memory, &why) != RI_OK) {
@@ -387,7 +393,7 @@ static void hear_end(struct roce_talk *talk)
 
     end_talk(talk);
     if (decides)
-        decide_udp(qp, "the peer's queue pair or its process has left");
+        decide_udp(qp, PEER_HAS_LEFT);
 }
 
 static void hear(struct roce_talk *talk)
@@ -450,19 +456,46 @@ static bool is_of_this_host(struct roce_rnic *device, const uint8_t gid[static G
     return is;
 }
 
-/* Of a QP that has no wire yet. */
-bool roce_may_meet(struct roce_qp *qp, uint32_t peer)
+/* What keeps all connections of the RNIC on UDP: what is captured, or goes by the kernel. NULL:
+ * nothing does. */
+static const char *why_never(const struct roce_rnic *device)
 {
-    struct roce_rnic *device = roce_rnic(qp->core.rnic);
+    if (device->options.local == ROCE_LOCAL_NO)
+        return "option local is no";
+    if (device->core.options.by_kernel)
+        return "each access is watched (option guard)";
+    return device->core.host->capture ? "connections are captured (option pcap)" : NULL;
+}
 
-    return device->meet.on && qp->core.type == RI_QP_RC && peer != qp->core.qpn &&
-           is_of_this_host(device, qp->ah.destination_gid);
+static const char *why_not(const struct roce_qp *qp, uint32_t peer)
+{
+    const struct roce_rnic *device = roce_rnic(qp->core.rnic);
+    const char *never = why_never(device);
+
+    if (qp->core.type != RI_QP_RC)
+        return "it is not of type RC";
+    if (never)
+        return never;
+    if (!device->meet.on)
+        return "this process does not listen on its Unix socket (its log tells why)";
+    return peer == qp->core.qpn ? "it is its own peer" : NULL;
+}
+
+bool roce_may_meet(struct roce_qp *qp, uint32_t peer, const char **why)
+{
+    const bool here = is_of_this_host(roce_rnic(qp->core.rnic), qp->ah.destination_gid);
+
+    *why = here ? why_not(qp, peer) : NULL;
+    return here && !*why;
 }
 
 void roce_meet(struct roce_qp *qp)
 {
     struct roce_rnic *device = roce_rnic(qp->core.rnic);
+    const char *why = atomic_load(&qp->local_why);
 
+    if (why && qp->core.type == RI_QP_RC)
+        tell(qp, why);
     if (!device->meet.on)
         return;
     pthread_mutex_lock(&device->meet.lock);
@@ -503,19 +536,12 @@ void roce_meet_show(struct roce_qp *qp, bool shown)
 
 /* --- the RNIC --- */
 
-/* What is captured, or goes by the kernel, goes by UDP. */
-static bool is_wanted(const struct roce_rnic *device)
-{
-    return device->options.local != ROCE_LOCAL_NO && !device->core.options.by_kernel &&
-           !device->core.host->capture;
-}
-
 enum ri_status roce_meet_open(struct roce_rnic *device)
 {
     struct roce_meet *meet = &device->meet;
 
     pthread_mutex_init(&meet->lock, NULL);
-    if (!is_wanted(device))
+    if (why_never(device))
         return RI_OK;
     meet->qps = calloc((BTH_MASK24 + 1u) >> device->shift, sizeof(struct roce_qp *));
     if (!meet->qps || !roce_local_open(device)) {
