@@ -64,8 +64,8 @@ const struct ri_option kal_interface_options[] = {
       "Refuse a region that cannot be pinned; no: it stays unpinned, with a warning; auto: yes if "
       "the device uses DMA." },
     { "local", "enum: no|auto|only", "auto", "",
-      "Whether a connection between two processes of one host and one user leaves TCP for memory "
-      "that both share; only: a connection that cannot is refused." },
+      "Whether a connection between two processes of one host and one user leaves TCP, or RoCE's "
+      "UDP, for memory that both share; only: a connection that cannot is refused." },
     { "pcap", "path", "", "",
       "Write the traffic of this interface to this pcapng file, %p for the process; an existing "
       "file is replaced." },

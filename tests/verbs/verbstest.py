@@ -232,6 +232,18 @@ def meet(prefix, server_words, client_words, ends, env=None):
     return finish(server), client
 
 
+# Both processes are this host's, whatever it can reach, and however few processors it has.
+MPI = {"OMPI_MCA_plm_rsh_agent": "/bin/false", "PRTE_MCA_plm_ssh_agent": "/bin/false", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "HYDRA_LAUNCHER": "fork"}
+
+
+def mpi(folder, *words, runner=(), env=None):
+    """NetPIPE's curve between two processes that mpirun starts; their libraries are those that ital-run gave to mpirun."""
+    env = {**os.environ, **MPI, **(env or {}), "HOME": folder, "TMPDIR": folder}
+    result = finish(start(*runner, *words, "-l", "1", "-u", "65536", "-n", "20", "-o", os.path.join(folder, "curve"), env=env))
+    return result, result.code == 0 and "65536 bytes" in result.out + result.err
+
+
 def told(tap, tier, package, command, good, name, detail):
     """A test that is a row of docs/verbs.md, too; see table.py. Tier: 1, 2, or "refused"."""
     print("# program | %s | %s | %s | %s" % (tier, package, command, "passed" if good else "failed"))

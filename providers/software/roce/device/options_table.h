@@ -11,7 +11,6 @@
 #include "formats/kald_message.h"
 
 static const struct ri_option option_table[] = {
-    RI_OPTION_DEFAULT("local", "no"),
     { "udp_port", "int: 1..65535", "4791", "",
       "UDP port of RoCEv2 in both directions. Another one is understood by peers of this kind "
       "alone, which have the same." },
