@@ -77,7 +77,7 @@ NOT_FOR = {'verbs': {'ual/ual_policy.h'}, 'kald': {'providers/software/roce/net/
 # Tests may include private headers of what they test.
 EVERY_FLOOR = {'base', 'formats', 'rnicpi', 'sdk', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
-    'base': {'base'}, 'formats': {'formats'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
+    'base': {'base'}, 'formats': {'formats'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal', 'providers'}, 'ual': {'ual'}, 'itapi': {'itapi'},
     'common': {'kal', 'providers'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'roce': {'providers'}, 'software_queue': {'providers', 'tests'}, 'filter': {'providers', 'tests'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools', 'verbs', 'tests'},
     'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'}, 'verbs': {'verbs', 'tests'},
 }

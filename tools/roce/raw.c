@@ -83,7 +83,7 @@ static bool say(char why[static RAW_WHY], enum ri_status status, const struct ne
 
 static bool open_port(struct raw *raw, char why[static RAW_WHY])
 {
-    const struct net_options options = { .gso = NET_OFF, .gro = NET_OFF };
+    const struct net_options options = { .gso = NET_OFF, .gro = NET_OFF, .kald = net_kald };
     struct net_to to = { .traffic_class = NET_TRAFFIC_CLASS_DEFAULT };
     struct net_why reason = { .text = "" };
     enum ri_status status = net_open(&options, &raw->net, &reason);

@@ -23,6 +23,8 @@ struct by_kald {
     uint32_t left; /* QPNs that may be used before kald is told */
 };
 
+const char net_kald[] = KALD_SOCKET;
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static bool await_readable(int fd, uint64_t deadline)

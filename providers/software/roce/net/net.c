@@ -347,6 +347,7 @@ static bool is_lost(struct net *net)
     for (const struct net_port *port = net->ports; port; port = port->next)
         if (!port->multicast)
             by_kald_void(port->fd[NET_DATA]);
+    slots_void(net->process->slots, net->slot);
     return true;
 }
 

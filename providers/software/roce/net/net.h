@@ -74,6 +74,9 @@ struct net_options {
     void *captured_context;
 };
 
+/* Where kald serves, unless it was told otherwise. */
+extern const char net_kald[];
+
 struct net; /* a slot of this process */
 
 /*

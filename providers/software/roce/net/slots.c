@@ -26,6 +26,7 @@ struct slots {
 
 struct slot_claim {
     uint32_t slot, generation;
+    bool is_void; /* given back, and perhaps claimed again */
     /* Numbers in use, by what is above the slot's bits. */
     uint64_t used[];
 };
@@ -241,7 +242,7 @@ enum ri_status slots_claim_at(struct slots *slots, uint32_t slot, uint32_t last,
     return RI_OK;
 }
 
-void slots_unclaim(struct slots *slots, struct slot_claim *claim)
+static void give_back(struct slots *slots, const struct slot_claim *claim)
 {
     struct flock lock = lock_of(claim->slot, F_UNLCK);
 
@@ -250,7 +251,19 @@ void slots_unclaim(struct slots *slots, struct slot_claim *claim)
         atomic_store(&slots->table->slot[claim->slot].pid, 0);
         fcntl(slots->fd, F_SETLK, &lock);
     }
+}
+
+void slots_unclaim(struct slots *slots, struct slot_claim *claim)
+{
+    if (!claim->is_void)
+        give_back(slots, claim);
     free(claim);
+}
+
+void slots_void(struct slots *slots, struct slot_claim *claim)
+{
+    give_back(slots, claim);
+    claim->is_void = true;
 }
 
 const int *slots_fd(const struct slots *slots)

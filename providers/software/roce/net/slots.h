@@ -43,6 +43,9 @@ enum ri_status slots_claim_at(struct slots *slots, uint32_t slot, uint32_t last,
 /* Gives it back; in the child of a fork it stays the parent's. */
 void slots_unclaim(struct slots *slots, struct slot_claim *claim);
 
+/* Of one of slots_claim_at(): who has given it has ended, and another may give it again. */
+void slots_void(struct slots *slots, struct slot_claim *claim);
+
 /* Where the descriptor is. */
 const int *slots_fd(const struct slots *slots);
 uint32_t slots_count(const struct slots *slots);
