@@ -2,6 +2,8 @@
 /* Connection verbs of softroce over the loopback: what QPs get of what consumers have said. */
 #include "device_bed.h"
 
+#include "providers/software/roce/device/device.h"
+
 #include <arpa/inet.h>
 #include <linux/ipv6.h>
 #include <net/if.h>
@@ -524,6 +526,27 @@ START_TEST(M035_a_DREQ_does_not_overtake_a_refusal)
 }
 END_TEST
 
+/* The process that reads it may be the one that has sent it, which ends before it passes it on, and
+ * does not repeat it. */
+START_TEST(M035_a_DREQ_that_its_own_sender_has_read_is_heard)
+{
+    static const uint8_t gid[GID_LEN] = { [10] = 0xFF, [11] = 0xFF, 127, 0, 0, 1 };
+    struct roce_rnic *device = roce_rnic(container_of(A->fake.rnic, struct rnic, base));
+    uint8_t octets[TEST_PACKET_MAX];
+    int fd;
+
+    meet((struct ri_connect_param){ .ird = 1, .ord = 1 },
+         (struct ri_connect_param){ .ird = 1, .ord = 1 });
+    fd = net_port_fd(roce_port_at(device, gid)->net, NET_GSI);
+    OK(A->fake.privileged.disconnect(connection[0], NULL, 0));
+    ck_assert_int_gt(recv(fd, octets, sizeof(octets), MSG_DONTWAIT), 0);
+    ck_assert_int_lt(recv(fd, octets, sizeof(octets), MSG_DONTWAIT), 0);
+    A->closed = true; /* it does not run, and repeats nothing */
+    ck_assert_msg(bed_wait(is_disconnected, NULL, BED_TIMEOUT), "it is not told of the end");
+    A->closed = false;
+}
+END_TEST
+
 /* --- unreliable connections --- */
 
 /* The REQ says so, and what was sent before the DREQ arrives. */
@@ -632,7 +655,9 @@ int main(void)
                  a_service_at_a_link_local_address_is_found_by_others,
                  who_listens_at_all_addresses_opens_one_as_soon_as_it_can,
                  M035_a_DREQ_does_not_overtake_the_packets_before_it,
-                 M035_a_DREQ_does_not_overtake_a_refusal, the_socket_of_QP_1_wakes_one_process,
+                 M035_a_DREQ_does_not_overtake_a_refusal,
+                 M035_a_DREQ_that_its_own_sender_has_read_is_heard,
+                 the_socket_of_QP_1_wakes_one_process,
                  a_request_without_an_answer_is_in_the_log_with_counters);
     tc_add_tests(small, M043_a_REQ_may_ask_for_what_the_interface_carries_now);
     tc_add_tests(tc_case(suite, "unreliable", setup_unreliable, teardown),

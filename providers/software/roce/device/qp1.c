@@ -47,9 +47,12 @@ static void send_mad(struct cm_manager *manager, const struct cm_address *to,
     struct net_path path = { .no_segments = true };
 
     memcpy(there.gid, to->peer, GID_LEN);
-    if (port && net_path_init(&path, port->net, &there) == RI_OK &&
-        gsi_send(device->cm.gsi, port->net, &path, mad) != RI_OK)
+    if (!port || net_path_init(&path, port->net, &there) != RI_OK)
+        return;
+    if (gsi_send(device->cm.gsi, port->net, &path, mad) != RI_OK)
         log_refusal(device, to->peer, errno);
+    else if (roce_port_at(device, to->peer))
+        gsi_pass_dreq(device->cm.gsi, port->net, to->peer, mad);
 }
 
 static void arm(struct cm_manager *manager, uint64_t at)

@@ -436,3 +436,30 @@ enum ri_status gsi_send(struct gsi *gsi, struct net_port *port, const struct net
     errno = port_send(port, path, octets, sizeof(octets));
     return errno ? RI_ERR_UNREACHABLE : RI_OK;
 }
+
+void gsi_pass_dreq(struct gsi *gsi, const struct net_port *port,
+                   const uint8_t destination[static GID_LEN], const uint8_t mad[static MAD_LEN])
+{
+    struct services_owner owner;
+    struct mad_header header;
+    struct gsi_mad passed = { .octets = mad,
+                              .scope = port->key.scope,
+                              .source_qpn = BTH_QPN_GSI,
+                              .source_port = port->attr.udp_port,
+                              .traffic_class = NET_TRAFFIC_CLASS_DEFAULT,
+                              .hop_limit = NET_HOP_LIMIT_DEFAULT };
+    uint8_t octets[PASS_MAX];
+
+    if (mad_check(mad, MAD_LEN, &header) != MAD_OK)
+        return;
+    passed.attribute_id = header.attribute_id;
+    if (gsi_kind_of(&passed) != GSI_LEAVE ||
+        !services_find_id(gsi->net->process->slots, gsi_remote_id(&passed), &owner) ||
+        owner.slot == net_slot(gsi->net))
+        return;
+    memcpy(passed.source, port->key.gid, GID_LEN);
+    memcpy(passed.destination, destination, GID_LEN);
+    pass_put(octets + PASS_HEAD_LEN, &passed);
+    if (send_message(gsi, &owner, octets, 1))
+        atomic_fetch_add(&gsi->counters.passed_on, 1u);
+}
