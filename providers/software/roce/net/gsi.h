@@ -25,10 +25,10 @@
  *
  * Threads. gsi_open(), gsi_close(), gsi_bind() to gsi_unbind(): any thread; they take the lock of
  * the process and may block up to a second, if another process is stopped while it registers a
- * service. gsi_comm_id(), gsi_send(), gsi_pass_dreq(), gsi_fd(), gsi_count(): any thread, without a lock.
- * gsi_serve(), gsi_read(), gsi_take(), gsi_flush(): the net's receiving thread, one at a time. They
- * call `received`, within, without any lock of net; it may call all of gsi.h but gsi_close() and
- * these four, and net_port_open().
+ * service. gsi_comm_id(), gsi_send(), gsi_pass_dreq(), gsi_fd(), gsi_count(): any thread, without a
+ * lock. gsi_serve(), gsi_read(), gsi_take(), gsi_flush(): the net's receiving thread, one at a
+ * time. They call `received`, within, without any lock of net; it may call all of gsi.h but
+ * gsi_close() and these four, and net_port_open().
  *
  * Fork. In the child only gsi_close() may be called; it leaves the parent's services alone.
  */
@@ -86,10 +86,10 @@ enum ri_status gsi_send(struct gsi *gsi, struct net_port *port, const struct net
                         const uint8_t mad[static MAD_LEN]);
 
 /*
- * Behind gsi_send() of a MAD to an address of this host. If it is a DREQ for another process of this
- * user, that gets a copy in its mailbox at once. The packet comes to NET_GSI: the process that reads
- * it there may end before it has passed it on, and it may be this one, which leaves. The receiver
- * takes both. Any thread, without a lock.
+ * Behind gsi_send() of a MAD to an address of this host. If it is a DREQ for another process of
+ * this user, that gets a copy in its mailbox at once. The packet comes to NET_GSI: the process that
+ * reads it there may end before it has passed it on, and it may be this one, which leaves. The
+ * receiver takes both. Any thread, without a lock.
  */
 void gsi_pass_dreq(struct gsi *gsi, const struct net_port *port,
                    const uint8_t destination[static GID_LEN], const uint8_t mad[static MAD_LEN]);
