@@ -8,6 +8,8 @@
 #include "base/clock.h"
 
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define A    (&bed[0])
 #define B    (&bed[1])
@@ -296,6 +298,27 @@ START_TEST(option_guard_keeps_both_on_UDP)
     reopen(end, guard);
     bed_connect();
     is_by_udp(end, "each access is watched (option guard)");
+    bed_close();
+}
+END_TEST
+
+/* A connection over UDP has none. */
+START_TEST(a_quarter_of_the_descriptors_stays_for_the_program)
+{
+    struct rlimit limit;
+    int next;
+
+    open_both(0);
+    bed_connect_locally(); /* opens the address */
+    for (int i = 0; i < 2; i++)
+        OK(bed_to(&bed[i], RI_QPS_IDLE));
+    next = dup(STDERR_FILENO);
+    close(next);
+    OK(getrlimit(RLIMIT_NOFILE, &limit) ? RI_ERR_LIMIT : RI_OK);
+    limit.rlim_cur = (rlim_t)(next + next / 3);
+    OK(setrlimit(RLIMIT_NOFILE, &limit) ? RI_ERR_LIMIT : RI_OK);
+    bed_connect();
+    is_by_udp(A, "three quarters of the descriptors are in use (ulimit -n)");
     bed_close();
 }
 END_TEST
@@ -724,8 +747,9 @@ int main(void)
     tcase_add_loop_test(meets, a_peer_that_does_not_come_uses_up_the_retries, 0, 2);
     tcase_add_loop_test(meets, an_end_without_the_option_keeps_both_on_UDP, 0, 2);
     tcase_add_loop_test(meets, option_guard_keeps_both_on_UDP, 0, 2);
-    tc_add_tests(meets, option_only_refuses_a_peer_without_the_wire,
-                 a_QP_that_names_itself_stays_on_UDP, a_peer_of_another_one_is_no_peer);
+    tc_add_tests(meets, a_quarter_of_the_descriptors_stays_for_the_program,
+                 option_only_refuses_a_peer_without_the_wire, a_QP_that_names_itself_stays_on_UDP,
+                 a_peer_of_another_one_is_no_peer);
     tcase_add_loop_test(meets, a_reset_pair_begins_anew, 0, ACCESSES);
     tcase_add_loop_test(meets, both_or_neither, 0, 4);
     tcase_add_loop_test(errors, a_wrong_key_ends_both, 0, 4);

@@ -46,8 +46,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define NOT_PASSED    "the memory could not be passed (ulimit -n)"
-#define PEER_HAS_LEFT "the peer's queue pair or its process has left"
+#define NOT_PASSED           "the memory could not be passed (ulimit -n)"
+#define PEER_HAS_LEFT        "the peer's queue pair or its process has left"
+#define SHORT_OF_DESCRIPTORS "three quarters of the descriptors are in use (ulimit -n)"
 
 enum talk_state {
     TALK_NEW,     /* somebody has connected */
@@ -220,6 +221,10 @@ static void offer(struct roce_talk *talk)
     int passed;
     bool sent;
 
+    if (!net_meet_leaves_room(talk->fd)) {
+        decide_udp(qp, SHORT_OF_DESCRIPTORS);
+        return;
+    }
     if (local_make(&talk->device->core.base, talk->fd, &talk->memory, &passed, &why) != RI_OK) {
         decide_udp(qp, why);
         return;
@@ -326,7 +331,7 @@ static const char *text_of_errno(int error)
     switch (error) {
     case ECONNREFUSED:
         return "the peer offers no local wire (option local there, its release, or another user)";
-    case EMFILE: return "descriptors are short (ulimit -n)";
+    case EMFILE: return SHORT_OF_DESCRIPTORS;
     case ENFILE: return "descriptors are short (fs.file-max)";
     case EPERM:
     case EACCES: return "another user has the name of the peer's socket";

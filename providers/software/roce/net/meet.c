@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -41,6 +42,13 @@ static int fail(int fd, int error)
         close(fd);
     errno = error;
     return -1;
+}
+
+bool net_meet_leaves_room(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)fd < limit.rlim_cur / 4 * 3;
 }
 
 /* --- connections --- */
@@ -86,6 +94,8 @@ int net_meet_connect(const struct net *net, uint32_t slot)
 
     if (fd < 0)
         return -1;
+    if (!net_meet_leaves_room(fd))
+        return fail(fd, EMFILE);
     if (connect(fd, (const struct sockaddr *)&address, size))
         return fail(fd, errno);
     return is_same_user(fd) ? fd : fail(fd, EPERM);

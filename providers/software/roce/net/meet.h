@@ -14,8 +14,11 @@ int net_meet_listen(struct net *net);
 /* Not watched any more. */
 void net_meet_end(struct net *net);
 
+/* A quarter of the process's descriptors stays for the program, which has none for a connection
+ * over UDP. */
+bool net_meet_leaves_room(int fd);
 /* A connection to the net of this slot; does not block. -1: errno. ECONNREFUSED: nobody listens
- * there; EPERM: another user does. */
+ * there; EPERM: another user does; EMFILE: also if three quarters of the descriptors are in use. */
 int net_meet_connect(const struct net *net, uint32_t slot);
 /* The next that has connected, of the same user. -1: there is none. */
 int net_meet_accept(struct net *net);
