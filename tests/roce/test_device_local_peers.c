@@ -160,6 +160,12 @@ static void start_peer(struct peer *peer)
         set_address(B, peer->address);
 }
 
+static bool has_wire(const void *arg)
+{
+    (void)arg;
+    return bed_info(A).wire;
+}
+
 /* A Send each way. */
 static void connect_to(struct peer *peer)
 {
@@ -168,6 +174,7 @@ static void connect_to(struct peer *peer)
     to_RTS(A);
     bed_receive(A, 2, bed_sge(A, 0, 64));
     tell(peer->to, &A->qpn, sizeof(A->qpn));
+    ck_assert_msg(bed_wait(has_wire, NULL, BED_TIMEOUT), "it is not decided");
     OK(bed_post(A, send_of(1), bed_sge(A, 0, 64)));
     bed_take(A, A->send_cq, 1, RI_WC_SUCCESS);
     bed_take(A, A->recv_cq, 2, RI_WC_SUCCESS);
