@@ -9,6 +9,7 @@
 #include "verbs/ibverbs/later.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -153,6 +154,7 @@ static void serve(struct end *end, int port_to)
     param.private_data_len = sizeof(shown);
     MUST(!rdma_accept(end->id, &param));
     expect(end, RDMA_CM_EVENT_ESTABLISHED);
+    MUST(!rdma_destroy_id(listener));
 }
 
 /* --- the initiator --- */
@@ -375,6 +377,68 @@ START_TEST(a_stopped_target_is_written_and_read)
 }
 END_TEST
 
+/* --- kills --- */
+
+/* How long it takes from the kill of a process until the other one is told. */
+static struct {
+    uint64_t killed_at, longest;
+    unsigned long rounds, within_100_ms;
+} told;
+
+static void kill_now(pid_t child)
+{
+    told.killed_at = tc_now_ns();
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+}
+
+static void note_told(void)
+{
+    const uint64_t took = tc_now_ns() - told.killed_at;
+
+    told.longest = took > told.longest ? took : told.longest;
+    told.within_100_ms += took <= UINT64_C(100000000);
+    told.rounds++;
+}
+
+/* What this process has: descriptors, and what it shares with others. */
+struct left {
+    unsigned int descriptors, mappings;
+};
+
+static struct left left_now(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    DIR *descriptors = opendir("/proc/self/fd");
+    struct left left = { 0 };
+    char line[512];
+
+    ck_assert(maps && descriptors);
+    while (fgets(line, sizeof(line), maps))
+        left.mappings += strstr(line, "/memfd:") != NULL;
+    while (readdir(descriptors))
+        left.descriptors++;
+    fclose(maps);
+    closedir(descriptors);
+    return left;
+}
+
+static bool has_no_more_than(struct left most)
+{
+    const struct left now = left_now();
+
+    return now.descriptors <= most.descriptors && now.mappings <= most.mappings;
+}
+
+/* After the first round all is there that stays. */
+static void expect_nothing_left(struct left most)
+{
+    ck_assert_msg(tc_until(has_no_more_than(most), WAIT_MS),
+                  "%u descriptors and %u mappings, %u and %u after the first round",
+                  left_now().descriptors, left_now().mappings, most.descriptors, most.mappings);
+    printf("# told after %.1f ms at most; %lu of %lu within 100 ms\n", (double)told.longest / 1e6,
+           told.within_100_ms, told.rounds);
+}
+
 /* Requests complete in the order of their posts, each once: those that were done, then flushed
  * ones. */
 static void post_until_killed(struct end *end, const struct shown *shown, pid_t child,
@@ -393,9 +457,11 @@ static void post_until_killed(struct end *end, const struct shown *shown, pid_t 
         ck_assert_uint_eq(wc.wr_id, completed);
         completed++;
         ck_assert(!failed || wc.status != IBV_WC_SUCCESS);
+        if (!failed && wc.status != IBV_WC_SUCCESS)
+            note_told();
         failed |= wc.status != IBV_WC_SUCCESS;
         if (completed == kill_at)
-            ck_assert_int_eq(kill(child, SIGKILL), 0);
+            kill_now(child);
     }
     ck_assert_uint_ge(completed, kill_at);
 }
@@ -412,6 +478,7 @@ START_TEST(a_target_is_killed_at_any_moment)
 {
     const unsigned long rounds = asked("ITAL_TEST_KILLS", tc_count(20));
     struct tc_rng rng = tc_rng(1);
+    struct left left = { 0 };
 
     kind = _i;
     for (unsigned long round = 0; round < rounds; round++) {
@@ -426,7 +493,9 @@ START_TEST(a_target_is_killed_at_any_moment)
         ck_assert_int_eq(ibv_poll_cq(end.id->send_cq, 1, &wc), 0);
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
         drop_end(&end);
+        left = round ? left : left_now();
     }
+    expect_nothing_left(left);
 }
 END_TEST
 
@@ -461,6 +530,7 @@ START_TEST(a_sender_is_killed_at_any_moment)
 {
     const unsigned long rounds = asked("ITAL_TEST_KILLS", tc_count(20));
     struct tc_rng rng = tc_rng(4);
+    struct left left = { 0 };
 
     kind = _i;
     taken = mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -478,15 +548,18 @@ START_TEST(a_sender_is_killed_at_any_moment)
             post_receive(&end, number++ + DEPTH);
             atomic_store(taken, number);
             if (number == kill_at)
-                ck_assert_int_eq(kill(child, SIGKILL), 0);
+                kill_now(child);
         }
         ck_assert_uint_ge(number, kill_at);
+        note_told();
         for (int flushed = 1; flushed < DEPTH; flushed++)
             ck_assert(!take_filled(&end, number + (unsigned int)flushed));
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
         expect(&end, RDMA_CM_EVENT_DISCONNECTED);
         drop_end(&end);
+        left = round ? left : left_now();
     }
+    expect_nothing_left(left);
 }
 END_TEST
 
