@@ -346,18 +346,15 @@ static void measure(enum means means, const int cpus[2], unsigned count)
 
 int main(int argc, char **argv)
 {
+    const unsigned count = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 20000;
     int cpus[2];
-    unsigned count;
 
-    if (argc < 3 || argc > 4) {
+    if (argc < 3 || argc > 4 || !count) {
         fprintf(stderr, "usage: handover CPU CPU [ITERATIONS]\n");
         return 2;
     }
     cpus[0] = atoi(argv[1]);
     cpus[1] = atoi(argv[2]);
-    count = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 20000;
-    if (!count)
-        return 2;
     for (enum means means = 0; means < MEANS; means++)
         if (cpus[0] != cpus[1] || means > MEANS_RECORD)
             measure(means, cpus, count);
