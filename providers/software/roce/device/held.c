@@ -5,6 +5,11 @@
  */
 #include "device.h"
 
+#include "base/minmax.h"
+
+/* The two processes take several turns to meet, and may have to wait for a processor at each. */
+#define HELD_LEAST (5000 * CLOCK_NS_PER_MS)
+
 /* As over UDP, where the second question finds that a dead peer's port is closed (silence.c). */
 uint64_t roce_patience(const struct qp *core, bool dead)
 {
@@ -51,7 +56,8 @@ void roce_held(struct rc_qp *rc)
 {
     const struct ri_host *host = rc->core.rnic->host;
     struct roce_qp *qp = roce_qp(rc);
-    uint64_t timeout = roce_patience(&rc->core, false);
+    uint64_t patience = roce_patience(&rc->core, false);
+    uint64_t timeout = patience ? max_u64(patience, HELD_LEAST) : 0;
 
     tx_assert_inside(&rc->core);
     if (!wq_pending(&rc->core.sq))
