@@ -13,13 +13,26 @@ static const struct sample {
     bool answer, from_kald;
     size_t length;
 } samples[] = {
-    { KALD_HELLO, false, false, 72 },         { KALD_HELLO, true, true, 48 },
-    { KALD_TAKE, false, false, 48 },          { KALD_TAKE, true, true, 40 },
-    { KALD_GIVE, false, false, 40 },          { KALD_GIVE, true, false, 40 },
-    { KALD_GIVE, false, true, 40 },           { KALD_STATS, false, false, 24 },
-    { KALD_STATS, true, true, 40 + 42 * 96 }, { KALD_POLICY, false, true, 32 },
-    { KALD_POLICY, true, false, 32 },         { KALD_LISTEN, false, false, 48 },
+    { KALD_HELLO, false, false, 72 },
+    { KALD_HELLO, true, true, 48 },
+    { KALD_TAKE, false, false, 48 },
+    { KALD_TAKE, true, true, 40 },
+    { KALD_GIVE, false, false, 40 },
+    { KALD_GIVE, true, false, 40 },
+    { KALD_GIVE, false, true, 40 },
+    { KALD_STATS, false, false, 24 },
+    { KALD_STATS, true, true, 40 + 42 * 96 },
+    { KALD_POLICY, false, true, 32 },
+    { KALD_POLICY, true, false, 32 },
+    { KALD_LISTEN, false, false, 48 },
     { KALD_LISTEN, true, true, 24 },
+    { KALD_SLOT, false, false, 24 },
+    { KALD_SLOT, true, true, 32 },
+    { KALD_ADDRESS, false, false, 40 },
+    { KALD_ADDRESS, true, true, 24 },
+    { KALD_NUMBERS, false, false, 24 },
+    { KALD_SERVICE, false, false, 56 },
+    { KALD_SERVICE, true, true, 32 },
 };
 enum { COUNT = sizeof(samples) / sizeof(*samples) };
 
@@ -58,6 +71,14 @@ static size_t make(const struct sample *sample)
     message.port = 443;
     message.scope = 3;
     memset(message.address, 0xfe, sizeof(message.address));
+    message.slot = 5;
+    message.slots = KALD_SLOTS;
+    message.qpn = 0x123405;
+    message.deed = KALD_HEAR;
+    message.place = 7;
+    message.service = 0x0000000001061c06;
+    message.families = KALD_IPV4 | KALD_REUSE;
+    message.space = 0x0106;
     return kald_encode(&message, octets);
 }
 
@@ -164,7 +185,8 @@ START_TEST(every_field_out_of_range_is_refused)
     refuse8(KALD_STATS, false, false, 7, KALD_LIMIT); /* a question has no status */
     refuse8(KALD_TAKE, true, true, 7, KALD_STATUSES);
     refuse8(KALD_POLICY, true, false, 7, KALD_FAILED);
-    refuse32(KALD_HELLO, false, false, 16, 2);
+    refuse32(KALD_HELLO, false, false, 16, KALD_OBSERVER | KALD_ROCE); /* it is one of them */
+    refuse32(KALD_HELLO, false, false, 16, 4);
     refuse32(KALD_HELLO, false, false, 20, 1);
     refuse32(KALD_HELLO, false, false, 36, 10); /* more is used than held */
     refuse32(KALD_TAKE, false, false, 16, POLICY_KINDS);
@@ -187,6 +209,26 @@ START_TEST(every_field_out_of_range_is_refused)
     refuse32(KALD_LISTEN, true, true, 16, 13);              /* OK with an error */
     refuse8(KALD_LISTEN, true, true, 7, KALD_FAILED);       /* FAILED without one */
     refuse32(KALD_LISTEN, true, true, 20, 1);
+}
+END_TEST
+
+START_TEST(every_field_of_RoCE_out_of_range_is_refused)
+{
+    refuse32(KALD_SLOT, false, false, 16, 1);
+    refuse32(KALD_SLOT, false, false, 20, 1);
+    refuse32(KALD_SLOT, true, true, 16, KALD_SLOTS);
+    refuse32(KALD_SLOT, true, true, 20, KALD_SLOTS - 1);
+    refuse32(KALD_SLOT, true, true, 24, 0x1000000);
+    refuse32(KALD_SLOT, true, true, 28, 1);
+    refuse32(KALD_ADDRESS, false, false, 36, 1);
+    refuse32(KALD_ADDRESS, true, true, 16, 13);        /* OK with an error */
+    refuse8(KALD_ADDRESS, true, true, 7, KALD_FAILED); /* FAILED without one */
+    refuse32(KALD_ADDRESS, true, true, 20, 1);
+    refuse32(KALD_NUMBERS, false, false, 16, 0x1000000);
+    refuse32(KALD_NUMBERS, false, false, 20, 1);
+    refuse32(KALD_SERVICE, false, false, 16, KALD_DEEDS);
+    refuse8(KALD_SERVICE, false, false, 52, 0x80); /* a family that there is not */
+    refuse32(KALD_SERVICE, true, true, 20, 1);
 }
 END_TEST
 
@@ -249,7 +291,8 @@ int main(void)
 
     tc_add_loops(tc, 0, COUNT, what_one_end_writes_the_other_reads, the_other_direction_is_refused,
                  every_other_length_is_refused, every_changed_octet_is_noticed_or_refused);
-    tc_add_tests(tc, every_field_out_of_range_is_refused, an_ipv4_address_is_read,
+    tc_add_tests(tc, every_field_out_of_range_is_refused,
+                 every_field_of_RoCE_out_of_range_is_refused, an_ipv4_address_is_read,
                  files_of_a_policy_are_read_in_order);
     return tc_main(suite);
 }
