@@ -226,9 +226,9 @@ struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name)
 
 void stag_release(struct stag_table *table, struct stag_entry *entry)
 {
-    contract(entry->state != STAG_IS_VALID);
     spinlock_lock(&table->lock);
     spinlock_lock(&entry->lock);
+    contract(entry->state != STAG_IS_VALID);
     entry->name = 0;
     spinlock_unlock(&entry->lock);
     queue_place(table, entry);
