@@ -3,11 +3,8 @@
 #include "kald_fixture.h"
 
 #include <fcntl.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -21,16 +18,9 @@
 
 static void alone(void)
 {
-    struct ifreq request = { .ifr_flags = IFF_UP };
-    int fd;
-
     kald_needs_root();
-    if (unshare(CLONE_NEWNET))
+    if (!tc_netns())
         tc_skip("no network namespace can be made");
-    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    strcpy(request.ifr_name, "lo");
-    ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
-    close(fd);
 }
 
 static void gid_of(uint8_t n, uint8_t gid[static GID_LEN])
