@@ -216,7 +216,7 @@ static void print_help(void)
         "usage: kald [--socket PATH] [--policy FOLDER] [--clients N]\n"
         "       kald --status [--socket PATH]\n"
         "Serves the processes of this host that use ital: quotas of each user over all\n"
-        "processes, the policy, ports below 1024.\n\n"
+        "processes, the policy, ports below 1024, RoCE over UDP of several users.\n\n"
         "  -s, --socket PATH     the socket (" KALD_SOCKET ")\n"
         "  -p, --policy FOLDER   the policy's files (%s)\n"
         "  -c, --clients N       processes that one user may have (1024)\n"
